@@ -1,0 +1,36 @@
+# Each target sets up what it needs: a machine with Python 3.11+ and make is enough.
+PYTHON ?= python3
+BIN := .venv/bin
+STAMP := .venv/.installed
+
+.PHONY: demo test test-all lint format bench clean
+
+demo: $(STAMP)  ## train with and without loss conditioning on digits, draw the ROC bands
+	$(BIN)/python examples/digits.py --out out/demo
+
+test: $(STAMP)  ## the fast tests
+	$(BIN)/python -m pytest -n 2
+
+test-all: $(STAMP)  ## also the slow ones
+	$(BIN)/python -m pytest -n 2 -m ""
+
+lint: $(STAMP)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: $(STAMP)
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: $(STAMP)  ## every benchmark; fails if one misses a target
+	@status=0; for script in benchmarks/*.py; do $(BIN)/python $$script || status=1; done; exit $$status
+
+# One pip command with all constraints, so that no step can pull another torch.
+$(STAMP): pyproject.toml constraints.txt
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --editable ".[dev]" --constraint constraints.txt
+	touch $@
+
+clean:
+	rm -rf .venv out build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,0 +1,151 @@
+"""Curvewise: train classifiers for the whole ROC curve when one class is rare.
+
+Losses
+    `vs_loss`, `VSLoss`: the vector-scaling loss; `break_even`, `calibrated_probability`: what
+    training with it does to logits; `FocalLoss`, `LDAMLoss`, `AUCMarginLoss`: peers.
+Training over a family of losses
+    `LossFamily`, `LinearDensity`: what is fixed and what is drawn; `FiLM`, `condition`: a network
+    that knows what was drawn; `SAM`: sharpness-aware minimisation.
+ROC statistics
+    `roc_curve`, `auc`, `roc_band`; `auc_interval`, `bootstrap_auc`, `compare_auc`;
+    `choose_operating_point`, `operating_point`, `rate_interval`, `ppv`; `binary_metrics`.
+Imbalance
+    `subsample_to_beta`, `subsample_long_tail`.
+
+The method is that of Lieberman, Yuan, Ravindran, Tomasi, "Optimizing for ROC Curves on
+Class-Imbalanced Data by Training over a Family of Loss Functions" (arXiv 2402.05400).
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from curvewise.errors import CurvewiseError, InputError
+
+if TYPE_CHECKING:
+    from curvewise.conditioning import Conditioned, FiLM, condition
+    from curvewise.family import LinearDensity, LossFamily, Objective
+    from curvewise.imbalance import subsample_long_tail, subsample_to_beta
+    from curvewise.losses.baselines import (
+        AUCMarginLoss,
+        FocalLoss,
+        LDAMLoss,
+        auc_margin_loss,
+        focal_loss,
+        ldam_loss,
+        ldam_margins,
+    )
+    from curvewise.losses.landscape import BreakEven, break_even, calibrated_probability
+    from curvewise.losses.vector_scaling import VSLoss, vs_loss
+    from curvewise.roc.band import RocBand, roc_band
+    from curvewise.roc.curve import RocCurve, auc, roc_curve
+    from curvewise.roc.interval import (
+        AucComparison,
+        AucInterval,
+        auc_interval,
+        bootstrap_auc,
+        compare_auc,
+    )
+    from curvewise.roc.metrics import BinaryMetrics, binary_metrics
+    from curvewise.roc.operating import (
+        OperatingPoint,
+        choose_operating_point,
+        operating_point,
+        ppv,
+        rate_interval,
+    )
+    from curvewise.training.sam import SAM
+
+__version__ = "0.1.0"
+
+# Where each public name lives; it is imported when first used, so `import curvewise` is quick.
+_HOMES = {
+    "conditioning": ("Conditioned", "FiLM", "condition"),
+    "family": ("LinearDensity", "LossFamily", "Objective"),
+    "imbalance": ("subsample_long_tail", "subsample_to_beta"),
+    "losses.baselines": (
+        "AUCMarginLoss",
+        "FocalLoss",
+        "LDAMLoss",
+        "auc_margin_loss",
+        "focal_loss",
+        "ldam_loss",
+        "ldam_margins",
+    ),
+    "losses.landscape": ("BreakEven", "break_even", "calibrated_probability"),
+    "losses.vector_scaling": ("VSLoss", "vs_loss"),
+    "roc.band": ("RocBand", "roc_band"),
+    "roc.curve": ("RocCurve", "auc", "roc_curve"),
+    "roc.interval": (
+        "AucComparison",
+        "AucInterval",
+        "auc_interval",
+        "bootstrap_auc",
+        "compare_auc",
+    ),
+    "roc.metrics": ("BinaryMetrics", "binary_metrics"),
+    "roc.operating": (
+        "OperatingPoint",
+        "choose_operating_point",
+        "operating_point",
+        "ppv",
+        "rate_interval",
+    ),
+    "training.sam": ("SAM",),
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+
+__all__ = [
+    "SAM",
+    "AUCMarginLoss",
+    "AucComparison",
+    "AucInterval",
+    "BinaryMetrics",
+    "BreakEven",
+    "Conditioned",
+    "CurvewiseError",
+    "FiLM",
+    "FocalLoss",
+    "InputError",
+    "LDAMLoss",
+    "LinearDensity",
+    "LossFamily",
+    "Objective",
+    "OperatingPoint",
+    "RocBand",
+    "RocCurve",
+    "VSLoss",
+    "__version__",
+    "auc",
+    "auc_interval",
+    "auc_margin_loss",
+    "binary_metrics",
+    "bootstrap_auc",
+    "break_even",
+    "calibrated_probability",
+    "choose_operating_point",
+    "compare_auc",
+    "condition",
+    "focal_loss",
+    "ldam_loss",
+    "ldam_margins",
+    "operating_point",
+    "ppv",
+    "rate_interval",
+    "roc_band",
+    "roc_curve",
+    "subsample_long_tail",
+    "subsample_to_beta",
+    "vs_loss",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME_OF:
+        raise AttributeError(f"module 'curvewise' has no attribute {name!r}")
+    value = getattr(import_module(f"curvewise.{_HOME_OF[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return __all__

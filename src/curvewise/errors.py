@@ -1,0 +1,62 @@
+"""Exceptions, and the checks whose messages every part shares.
+
+Every error that Curvewise raises on purpose is a `CurvewiseError`. Messages state the
+requirement and the value received, in one sentence.
+"""
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+from math import isfinite
+
+
+class CurvewiseError(Exception):
+    """Base of every error raised on purpose."""
+
+
+class InputError(CurvewiseError, ValueError):
+    """A value that cannot be used; the message says what was required and what came."""
+
+
+def require_number(name: str, value: float, low: float, high: float = float("inf")) -> float:
+    """Return `value` as a float if it lies in [low, high], else raise `InputError`.
+
+    >>> require_number("gamma", 0.2, 0)
+    0.2
+    """
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        raise InputError(f"{name} must be a number, got {value!r}") from None
+    if not (low <= number <= high and isfinite(number)):
+        bounds = f">= {low:g}" if high == float("inf") else f"in [{low:g}, {high:g}]"
+        raise InputError(f"{name} must be {bounds} and finite, got {number:g}")
+    return number
+
+
+def require_open(name: str, value: float, low: float, high: float) -> float:
+    """Return `value` as a float if it lies strictly between `low` and `high`."""
+    number = require_number(name, value, low, high)
+    if number in (low, high):
+        raise InputError(f"{name} must lie strictly between {low:g} and {high:g}, got {number:g}")
+    return number
+
+
+def require_choice(name: str, value: str, options: Iterable[str]) -> str:
+    """Return `value` if it is one of `options`, else raise with the nearest name."""
+    options = list(options)
+    if value not in options:
+        raise InputError(
+            f"{name} must be one of {', '.join(map(repr, options))}, got {value!r}"
+            f"{did_you_mean(value, options)}"
+        )
+    return value
+
+
+def did_you_mean(name: object, options: Iterable[str]) -> str:
+    """Return "; did you mean 'x'?" for the option nearest to `name`, or an empty string.
+
+    >>> did_you_mean("tua", ["tau", "gamma"])
+    "; did you mean 'tau'?"
+    """
+    close = get_close_matches(str(name), list(options), n=1)
+    return f"; did you mean {close[0]!r}?" if close else ""

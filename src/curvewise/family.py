@@ -1,0 +1,218 @@
+"""Families of losses: which of omega, gamma, tau are fixed, and which are drawn while training.
+
+`LossFamily` with nothing drawn is an ordinary loss, so training needs no special case: it draws
+a lambda of length 0. `Objective` is all that training asks for.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from curvewise.errors import InputError, did_you_mean, require_choice, require_number
+from curvewise.losses.factors import check_class_counts, check_class_weights
+from curvewise.losses.vector_scaling import REDUCTIONS, unchecked_vs_loss
+
+Values = Any  # a number, an array or a tensor; what comes back is an array or a tensor
+
+
+@runtime_checkable
+class Objective(Protocol):
+    """What training minimises: it may draw settings, and may have parameters of its own."""
+
+    @property
+    def drawn(self) -> tuple[str, ...]:
+        """Names of what is drawn, in the order of lambda's entries."""
+
+    def draw(self, n: int, *, generator: torch.Generator | None = None) -> Tensor:
+        """Return n draws of lambda, shape (n, len(drawn))."""
+
+    def loss(
+        self, logits: Tensor, target: Tensor, lam: Tensor, *, class_counts: Sequence[float]
+    ) -> Tensor:
+        """Return the loss of logits (..., n, C) at lambda."""
+
+    def parameters(self) -> Iterator[nn.Parameter]:
+        """Yield parameters to be trained along with the network's."""
+
+
+@dataclass(frozen=True)
+class LinearDensity:
+    """Probability density on [low, high] that is a straight line.
+
+    The height at `high` is given, between 0 and 2 / (high - low); the height at `low` follows
+    from the area being 1. Equal heights are the uniform distribution.
+
+    >>> density = LinearDensity(0.0, 3.0, height_at_high=0.0)
+    >>> round(density.height_at_low, 4)
+    0.6667
+    >>> density.sample(2).shape
+    torch.Size([2])
+    """
+
+    low: float
+    high: float
+    height_at_high: float
+
+    def __post_init__(self) -> None:
+        low = require_number("low", self.low, -1e30)
+        high = require_number("high", self.high, -1e30)
+        if not low < high:
+            raise InputError(f"high must be greater than low = {low:g}, got {high:g}")
+        if not 0 <= self.height_at_high <= 2 / (high - low):
+            raise InputError(
+                f"height_at_high must be in [0, 2/(high-low)] = [0, {2 / (high - low):g}], "
+                f"got {self.height_at_high:g}"
+            )
+
+    @property
+    def height_at_low(self) -> float:
+        """The density at `low`."""
+        return max(2 / (self.high - self.low) - self.height_at_high, 0.0)
+
+    # With t = (x - low) / (high - low) in [0, 1] and the heights times the width as a and b
+    # (a + b = 2), pdf = a (1-t) + b t and cdf = t (a (1-t) + t). Every sum has terms >= 0, so
+    # nothing cancels, flat or nearly flat.
+
+    def pdf(self, x: Values) -> Values:
+        """Return the density at x (array or tensor); 0 outside [low, high]."""
+        t = self._position(x)
+        inside = (t >= 0) & (t <= 1)
+        return inside * (self.height_at_low * (1 - t) + self.height_at_high * t)
+
+    def cdf(self, x: Values) -> Values:
+        """Return P(X <= x)."""
+        t = self._position(x).clip(0, 1)
+        return t * (self.height_at_low * (self.high - self.low) * (1 - t) + t)
+
+    def ppf(self, u: Values) -> Values:
+        """Return the x with cdf(x) = u, for u in [0, 1]."""
+        u = _array(u)
+        if not bool(((u >= 0) & (u <= 1)).all()):
+            raise InputError("ppf takes probabilities in [0, 1], got values outside")
+        width = self.high - self.low
+        a, b = self.height_at_low * width, self.height_at_high * width
+        # t = 2u / (a + sqrt(a^2 (1-u) + b^2 u)); the lower clip makes 0/0 at a = u = 0 a zero.
+        denominator = (a + (a * a * (1 - u) + b * b * u) ** 0.5).clip(1e-37, 4)
+        return self.low + width * (2 * u / denominator).clip(0, 1)
+
+    def _position(self, x: Values) -> Values:
+        return (_array(x) - self.low) / (self.high - self.low)
+
+    def sample(self, n: int, *, generator: torch.Generator | None = None) -> Tensor:
+        """Return n draws, in float64, by inverting the cdf."""
+        device = generator.device if generator is not None else None
+        return self.ppf(torch.rand(n, generator=generator, dtype=torch.float64, device=device))
+
+
+def _array(values: Values) -> Values:
+    return values if isinstance(values, Tensor) else np.asarray(values, dtype=np.float64)
+
+
+class LossFamily:
+    """The vector-scaling losses with some of omega, gamma, tau fixed and the others drawn.
+
+    Each of the three is a number or a `LinearDensity`; omega may also be a list of C class
+    weights. `reduction` is that of `vs_loss`.
+
+    >>> family = LossFamily(omega=0.5, gamma=0.2, tau=LinearDensity(0.0, 3.0, 0.33))
+    >>> family.drawn
+    ('tau',)
+    >>> family.at(tau=3.0)
+    tensor([3.])
+    """
+
+    def __init__(
+        self,
+        omega: float | Sequence[float] | LinearDensity = 0.5,
+        gamma: float | LinearDensity = 0.0,
+        tau: float | LinearDensity = 0.0,
+        *,
+        reduction: str = "weighted_mean",
+    ) -> None:
+        if isinstance(omega, Sequence):
+            omega = check_class_weights(omega, len(omega))
+        self.settings: dict[str, Any] = {"omega": omega, "gamma": gamma, "tau": tau}
+        self.reduction = require_choice("reduction", reduction, REDUCTIONS)
+        for name, value in self.settings.items():
+            high = 1.0 if name == "omega" else float("inf")
+            if isinstance(value, LinearDensity):
+                require_number(f"low of {name}", value.low, 0, high)
+                require_number(f"high of {name}", value.high, 0, high)
+            elif not isinstance(value, tuple):
+                self.settings[name] = require_number(name, value, 0, high)
+
+    @property
+    def drawn(self) -> tuple[str, ...]:
+        """Names of the drawn hyperparameters, in the order of lambda's entries."""
+        return tuple(n for n, value in self.settings.items() if isinstance(value, LinearDensity))
+
+    @property
+    def ranges(self) -> tuple[tuple[float, float], ...]:
+        """(low, high) of each drawn hyperparameter."""
+        return tuple((self.settings[n].low, self.settings[n].high) for n in self.drawn)
+
+    def draw(self, n: int, *, generator: torch.Generator | None = None) -> Tensor:
+        """Return n independent draws of lambda, shape (n, d).
+
+        One draw serves a mini-batch, as in the paper; n draws give each sample its own.
+        """
+        if not self.drawn:
+            return torch.zeros(n, 0)
+        columns = [self.settings[name].sample(n, generator=generator) for name in self.drawn]
+        return torch.stack(columns, dim=-1).to(torch.get_default_dtype())
+
+    def at(self, **values: float) -> Tensor:
+        """Return lambda, shape (d,), at the given values: ``family.at(tau=3.0)``."""
+        for name in values:
+            if name not in self.drawn:
+                raise InputError(
+                    f"lambda of this family has the entries {list(self.drawn)}, got {name!r}"
+                    f"{did_you_mean(name, self.drawn)}"
+                )
+        missing = [name for name in self.drawn if name not in values]
+        if missing:
+            raise InputError(f"at() needs a value for {', '.join(missing)}, got {values}")
+        bounds = {"omega": 1.0}
+        return torch.tensor(
+            [require_number(n, values[n], 0, bounds.get(n, float("inf"))) for n in self.drawn]
+        )
+
+    def hyperparameters(self, lam: Tensor) -> dict[str, Any]:
+        """Return omega, gamma, tau at lambda (..., d): fixed ones as they are, drawn ones (...)."""
+        drawn = self.drawn
+        if lam.shape[-1:] != (len(drawn),):
+            raise InputError(
+                f"lambda must have {len(drawn)} entries {list(drawn)} in its last dimension, "
+                f"got shape {tuple(lam.shape)}"
+            )
+        return {
+            name: lam[..., drawn.index(name)] if name in drawn else value
+            for name, value in self.settings.items()
+        }
+
+    def loss(
+        self, logits: Tensor, target: Tensor, lam: Tensor, *, class_counts: Sequence[float]
+    ) -> Tensor:
+        """Return `vs_loss` at lambda: (d,) for all, (n, d) per sample, (K, 1, d) per model."""
+        counts = check_class_counts(class_counts)
+        return unchecked_vs_loss(
+            logits, target, counts, **self.hyperparameters(lam), reduction=self.reduction
+        )
+
+    def parameters(self) -> Iterator[nn.Parameter]:
+        """Yield nothing: the family has no parameters of its own."""
+        return iter(())
+
+    def __repr__(self) -> str:
+        inside = ", ".join(f"{name}={value!r}" for name, value in self.settings.items())
+        return f"LossFamily({inside}, reduction={self.reduction!r})"
+
+    def __eq__(self, other: object) -> bool:
+        return repr(self) == repr(other) if isinstance(other, LossFamily) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(repr(self))

@@ -1,0 +1,75 @@
+"""Choosing a subset with a wanted imbalance: labels and beta in, indices out."""
+
+from math import ceil, floor
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from curvewise.errors import InputError, require_number
+
+Indices = NDArray[np.int64]
+
+# n0 / beta may miss a whole number by rounding: 11 / 1.1 is 9.999...
+ROUNDING = 1e-9
+
+
+def subsample_to_beta(
+    y: ArrayLike, beta: float, *, seed: int, minority: int | None = None
+) -> Indices:
+    """Return sorted indices of a subset with `beta` majority samples per minority sample.
+
+    The minority keeps floor(n0 / beta) samples, at least 1, drawn without repetition; the
+    majority stays whole. If the minority has too few for that, it stays whole and the majority
+    is cut to ceil(beta * n1). The minority is the rarer of two labels (of equal ones the larger
+    label), unless named by `minority`. The same seed gives the same indices.
+
+    >>> y = [0] * 100 + [1] * 100
+    >>> len(subsample_to_beta(y, beta=20, seed=0))
+    105
+    """
+    labels = _labels(y)
+    beta = require_number("beta", beta, 1)
+    values, counts = np.unique(labels, return_counts=True)
+    if len(values) != 2:
+        raise InputError(f"y must hold two classes, got {len(values)}: {values[:5].tolist()}")
+    if minority is None:
+        minority = values[0] if counts[0] < counts[1] else values[1]
+    elif minority not in values:
+        raise InputError(f"minority must be one of {values.tolist()}, got {minority!r}")
+    rare, frequent = np.flatnonzero(labels == minority), np.flatnonzero(labels != minority)
+    wanted = max(floor(len(frequent) / beta + ROUNDING), 1)
+    n_frequent = len(frequent)
+    if wanted > len(rare):
+        wanted, n_frequent = len(rare), min(ceil(beta * len(rare) - ROUNDING), len(frequent))
+    rng = np.random.default_rng(seed)
+    kept = [rng.permutation(rare)[:wanted], rng.permutation(frequent)[:n_frequent]]
+    return np.sort(np.concatenate(kept))
+
+
+def subsample_long_tail(y: ArrayLike, ratio: float, *, seed: int) -> Indices:
+    """Return sorted indices of an exponential long tail: class i keeps n ratio^(-i/(C-1)).
+
+    Classes are in the order of their labels; the first is the head, the last is `ratio` times
+    rarer. n is the largest head for which every class has enough samples; each class keeps at
+    least one (Cui et al. 2019, arXiv 1901.05555).
+    """
+    labels = _labels(y)
+    ratio = require_number("ratio", ratio, 1)
+    values, counts = np.unique(labels, return_counts=True)
+    if len(values) < 2:
+        raise InputError(f"y must hold two or more classes, got {len(values)}")
+    shares = ratio ** -(np.arange(len(values)) / (len(values) - 1))
+    head = min(ceil(n / share - ROUNDING) for n, share in zip(counts, shares, strict=True))
+    rng = np.random.default_rng(seed)
+    kept = [
+        rng.permutation(np.flatnonzero(labels == value))[: max(floor(head * share + ROUNDING), 1)]
+        for value, share in zip(values, shares, strict=True)
+    ]
+    return np.sort(np.concatenate(kept))
+
+
+def _labels(y: ArrayLike) -> NDArray[np.generic]:
+    labels = np.asarray(y)
+    if labels.ndim != 1 or labels.size == 0:
+        raise InputError(f"y must be a non-empty list of labels, got shape {labels.shape}")
+    return labels

@@ -1,0 +1,1 @@
+"""Loss functions: the vector-scaling family and its peers."""

@@ -1,0 +1,290 @@
+r"""The vector-scaling (VS) loss: cross-entropy with a weight, a scale and a shift per class.
+
+.. math::
+    \ell(y, z) = -\omega_y \log
+        \frac{e^{\Delta_y z_y + \iota_y}}{\sum_c e^{\Delta_c z_c + \iota_c}}
+
+`curvewise.losses.factors` says how omega, gamma and tau set the factors. For two classes, 0 the
+majority, it is the paper's
+
+.. math::
+    \ell(0, z) = (1-\Omega) \log(1 + e^\alpha), \quad \ell(1, z) = \Omega \log(1 + e^{-\alpha}),
+    \quad \alpha = z_1/\beta^\gamma - z_0 - \tau\log\beta
+
+(Kini et al. 2021, arXiv 2103.01550; Lieberman et al. 2024, arXiv 2402.05400.)
+"""
+
+from collections.abc import Sequence
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from curvewise.errors import InputError, require_choice, require_number
+from curvewise.losses.factors import (
+    ClassFactors,
+    ClassWeights,
+    Hyperparameter,
+    check_class_counts,
+    check_class_weights,
+    class_factors,
+    constant_factors,
+)
+
+REDUCTIONS = ("none", "sum", "mean", "weighted_mean", "expected_mean")
+
+
+def vs_loss(
+    logits: Tensor,
+    target: Tensor,
+    *,
+    class_counts: Sequence[float] | Tensor,
+    omega: Hyperparameter | ClassWeights = 0.5,
+    gamma: Hyperparameter = 0.0,
+    tau: Hyperparameter = 0.0,
+    reduction: str = "weighted_mean",
+) -> Tensor:
+    """Vector-scaling loss of `logits` (..., n, C) against integer `target` (n,) or (..., n).
+
+    The sample dimension n is reduced; leading dimensions (stacked models) stay, so logits
+    (K, n, C) give K losses.
+
+    Parameters
+    ----------
+    class_counts
+        Training samples per class. The class with the largest count is the majority, whatever
+        its label.
+    omega, gamma, tau
+        Numbers, or tensors that broadcast to (..., n): shape (n,) has one value per sample,
+        (K, 1) one per stacked model. `omega` in [0, 1] is the weight of the rarest class against
+        the most frequent one (equal weights if all counts are equal); a list or tuple of C
+        numbers is taken as the class weights themselves.
+    reduction
+        "none"; "sum"; "mean" (the paper's equation: the sum over n); "weighted_mean" (the sum
+        over the batch's own sum of weights, as the paper's code; 0 if that is 0);
+        "expected_mean" (over n times the constant sum_c n_c omega_c / sum_c n_c, which is
+        unbiased over mini-batches: use it where probabilities matter).
+
+    >>> import torch
+    >>> logits, target = torch.tensor([[2.0, 0.0], [0.0, 1.0]]), torch.tensor([0, 1])
+    >>> vs_loss(logits, target, class_counts=(100, 10), omega=0.9, gamma=0.2, tau=1.0)
+    tensor(1.7713)
+    """
+    counts = check_class_counts(class_counts)
+    require_choice("reduction", reduction, REDUCTIONS)
+    check_logits_and_target(logits, target, len(counts))
+    check_hyperparameters(omega, gamma, tau, logits.shape)
+    return unchecked_vs_loss(logits, target, counts, omega, gamma, tau, reduction)
+
+
+def unchecked_vs_loss(
+    logits: Tensor,
+    target: Tensor,
+    counts: tuple[float, ...],
+    omega: Hyperparameter | ClassWeights,
+    gamma: Hyperparameter,
+    tau: Hyperparameter,
+    reduction: str,
+) -> Tensor:
+    """`vs_loss` for values that are known to be good, as in a training loop."""
+    logits = at_least_float32(logits)
+    if any(isinstance(value, Tensor) for value in (omega, gamma, tau)):
+        factors = class_factors(counts, omega, gamma, tau, like=logits)
+    else:
+        weights = tuple(omega) if isinstance(omega, Sequence) else omega
+        factors = constant_factors(counts, weights, gamma, tau, logits.dtype, logits.device)
+    return scaled_cross_entropy(logits, target, factors, reduction)
+
+
+class VSLoss(nn.Module):
+    """`vs_loss` with fixed numbers, checked once: ``VSLoss((5000, 50), tau=2.0)(logits, target)``.
+
+    Takes the arguments of `vs_loss`; omega, gamma and tau must be numbers (or omega a list of C
+    class weights).
+    """
+
+    def __init__(
+        self,
+        class_counts: Sequence[float] | Tensor,
+        omega: float | ClassWeights = 0.5,
+        gamma: float = 0.0,
+        tau: float = 0.0,
+        reduction: str = "weighted_mean",
+    ) -> None:
+        super().__init__()
+        self.class_counts = check_class_counts(class_counts)
+        self.omega: float | tuple[float, ...] = (
+            check_class_weights(omega, len(self.class_counts))
+            if isinstance(omega, Sequence)
+            else require_number("omega", omega, 0, 1)
+        )
+        self.gamma = require_number("gamma", gamma, 0)
+        self.tau = require_number("tau", tau, 0)
+        self.reduction = require_choice("reduction", reduction, REDUCTIONS)
+        self._factors = self._factors_like(torch.zeros(()))
+
+    def forward(self, logits: Tensor, target: Tensor) -> Tensor:
+        """Return the loss of logits (..., n, C) against target (n,) or (..., n)."""
+        scale = self._factors.scale
+        if scale.dtype != logits.dtype or scale.device != logits.device:
+            logits = at_least_float32(logits)
+            self._factors = self._factors_like(logits)
+        return scaled_cross_entropy(logits, target, self._factors, self.reduction)
+
+    def _factors_like(self, like: Tensor) -> ClassFactors:
+        return class_factors(self.class_counts, self.omega, self.gamma, self.tau, like)
+
+    def extra_repr(self) -> str:
+        """Show the settings in ``print(module)``."""
+        return (
+            f"class_counts={self.class_counts}, omega={self.omega}, gamma={self.gamma}, "
+            f"tau={self.tau}, reduction={self.reduction!r}"
+        )
+
+
+def scaled_cross_entropy(
+    logits: Tensor, target: Tensor, factors: ClassFactors, reduction: str
+) -> Tensor:
+    """Cross-entropy of ``scale * logits + shift``, weighted and reduced over the samples."""
+    if factors.constant and logits.dim() == 2 and target.dim() == 1:
+        return _flat_loss(logits, target, factors, reduction)
+    if torch.is_autocast_enabled(logits.device.type):  # the products below must stay in float32
+        with torch.autocast(logits.device.type, enabled=False):
+            return scaled_cross_entropy(logits, target, factors, reduction)
+    if factors.two_class is not None:
+        log_likelihood = _two_class(logits, target, *factors.two_class)
+    else:
+        adjusted = logits * factors.scale + factors.shift
+        log_likelihood = _pick(F.log_softmax(adjusted, dim=-1), target)
+    weight = _pick(factors.weight, target)
+    if reduction == "none":
+        return -log_likelihood * weight
+    weight = weight / _negative_divisor(weight, factors, reduction)
+    return log_likelihood @ weight if weight.dim() == 1 else (log_likelihood * weight).sum(-1)
+
+
+def _negative_divisor(weight: Tensor, factors: ClassFactors, reduction: str) -> Tensor | float:
+    """Return minus what the reduction divides the sum by; minus, since log-likelihoods are < 0."""
+    if reduction == "weighted_mean":
+        total = weight.sum(-1, keepdim=True)
+        return -(total + (total == 0)) if factors.maybe_zero else -total
+    if reduction == "expected_mean":
+        return -weight.shape[-1] * factors.expected_weight
+    return -1.0 if reduction == "sum" else -weight.shape[-1]
+
+
+def _flat_loss(logits: Tensor, target: Tensor, factors: ClassFactors, reduction: str) -> Tensor:
+    """Serve (n, C) logits and constant factors, the everyday case, by PyTorch's own kernel."""
+    if factors.anchor is None:
+        adjusted = logits * factors.scale + factors.shift
+    else:
+        adjusted = torch.lerp(factors.anchor, logits, factors.scale)
+    if reduction == "weighted_mean" and not factors.maybe_zero:
+        return F.cross_entropy(adjusted, target, factors.weight)
+    if reduction in ("none", "sum"):
+        return F.cross_entropy(adjusted, target, factors.weight, reduction=reduction)
+    total = F.cross_entropy(adjusted, target, factors.weight, reduction="sum")
+    if reduction == "weighted_mean":
+        weight_sum = factors.weight[target].sum()
+        return total / (weight_sum + (weight_sum == 0))
+    if reduction == "expected_mean":
+        total = total / factors.expected_weight
+    return total / target.shape[0]
+
+
+def _two_class(
+    logits: Tensor, target: Tensor, sign: Tensor, direction: Tensor, offset: Tensor
+) -> Tensor:
+    """Return -log(1 + exp(-m)), m the margin of the true class over the other; exact for any m."""
+    if direction.dim() == 1 and offset.dim() == 0:  # one operation, forward and backward
+        margin = torch.addmv(offset, logits.reshape(-1, 2), direction).view(logits.shape[:-1])
+    else:
+        first, second = logits.unbind(-1)
+        to_first, to_second = direction.unbind(-1)
+        margin = first * to_first + second * to_second + offset
+    return F.logsigmoid(margin * sign.take(target))
+
+
+def _pick(values: Tensor, target: Tensor) -> Tensor:
+    """Return the entry of each sample's own class: (..., C) and (..., n) to (..., n)."""
+    if values.dim() == 1:
+        return values.take(target)
+    shape = (values[..., 0] + target).shape
+    index = target.expand(shape).unsqueeze(-1)
+    return values.expand(*shape, values.shape[-1]).gather(-1, index).squeeze(-1)
+
+
+def at_least_float32(logits: Tensor) -> Tensor:
+    """Return half-precision logits as float32 and others as they are."""
+    return logits.float() if logits.dtype in (torch.float16, torch.bfloat16) else logits
+
+
+def check_logits_and_target(logits: Tensor, target: Tensor, n_classes: int) -> None:
+    """Raise unless logits (..., n, C) and integer labels (n,) or (..., n) fit together."""
+    if not logits.is_floating_point() or logits.dim() < 2 or logits.shape[-1] != n_classes:
+        raise InputError(
+            f"logits must be a floating tensor of shape (..., n, {n_classes}), "
+            f"got {logits.dtype} of shape {tuple(logits.shape)}"
+        )
+    if target.is_floating_point() or target.dtype in (torch.bool, torch.complex64):
+        raise InputError(f"target must have an integer dtype, got {target.dtype}")
+    if logits.shape[-2] == 0:
+        raise InputError(f"logits must hold at least one sample, got shape {tuple(logits.shape)}")
+    samples = logits.shape[:-1]
+    if target.shape[-1:] != samples[-1:] or not _broadcasts(target.shape, samples):
+        raise InputError(
+            f"target must have shape {tuple(samples)} or {tuple(samples[-1:])}, "
+            f"got {tuple(target.shape)}"
+        )
+    low, high = _extremes(target)
+    if low < 0 or high >= n_classes:
+        wrong = low if low < 0 else high
+        raise InputError(f"target must hold labels 0 to {n_classes - 1}, got {wrong:g}")
+
+
+def check_hyperparameters(
+    omega: Hyperparameter | ClassWeights,
+    gamma: Hyperparameter,
+    tau: Hyperparameter,
+    logits_shape: Sequence[int],
+) -> None:
+    """Raise unless omega, gamma and tau are in range and fit logits of this shape."""
+    batch_shape, n_classes = logits_shape[:-1], logits_shape[-1]
+    if isinstance(omega, Sequence):
+        check_class_weights(omega, n_classes)
+    else:
+        _check_hyperparameter("omega", omega, 1.0, batch_shape)
+    _check_hyperparameter("gamma", gamma, float("inf"), batch_shape)
+    _check_hyperparameter("tau", tau, float("inf"), batch_shape)
+
+
+def _check_hyperparameter(
+    name: str, value: Hyperparameter, high: float, batch_shape: Sequence[int]
+) -> None:
+    if not isinstance(value, Tensor):
+        require_number(name, value, 0, high)
+        return
+    if not _broadcasts(value.shape, batch_shape):
+        raise InputError(
+            f"{name} must broadcast to the samples' shape {tuple(batch_shape)}, "
+            f"got shape {tuple(value.shape)}"
+        )
+    for extreme in _extremes(value):
+        require_number(name, extreme, 0, high)
+
+
+def _broadcasts(shape: Sequence[int], to: Sequence[int]) -> bool:
+    """Return whether a tensor of this shape can be expanded to the shape `to`."""
+    pairs = zip(reversed(shape), reversed(to), strict=False)
+    return len(shape) <= len(to) and all(size in (1, want) for size, want in pairs)
+
+
+def _extremes(values: Tensor) -> tuple[float, float]:
+    """Return (min, max), or (0, 0) where values cannot be read (compiled code, vmap)."""
+    if torch.compiler.is_compiling():
+        return 0.0, 0.0
+    try:
+        low, high = torch.aminmax(values.detach())
+        return float(low), float(high)
+    except RuntimeError:
+        return 0.0, 0.0

@@ -1,0 +1,1 @@
+"""ROC statistics: curves, bands, intervals, operating points and the scalar metrics."""

@@ -1,0 +1,224 @@
+"""Uncertainty of the area under the ROC curve: DeLong, bootstrap, and a bound that always holds.
+
+DeLong, DeLong, Clarke-Pearson 1988 (Biometrics 44) in O(n log n); the bound is Chernoff's for
+two-sample U-statistics (Hoeffding 1963, section 5).
+"""
+
+from dataclasses import dataclass
+from math import exp, log, log1p, sqrt
+
+import numpy as np
+from scipy.optimize import brentq
+from scipy.stats import norm
+
+from curvewise.errors import InputError, require_choice, require_open
+from curvewise.roc.curve import auc, negatives_below
+from curvewise.roc.inputs import Floats, Labels, Scored, Scores, check_scored
+
+
+@dataclass(frozen=True)
+class AucInterval:
+    """An area with its confidence interval.
+
+    `method` names what was used: "delong", "bootstrap", or "chernoff" where those say nothing
+    (one sample in a class, or no variance as at AUC = 1). `standard_error` is nan for "chernoff".
+    """
+
+    auc: float
+    low: float
+    high: float
+    level: float
+    method: str
+    standard_error: float
+
+
+@dataclass(frozen=True)
+class AucComparison:
+    """Difference of two areas on the same samples; z and p test whether it is 0.
+
+    `method` is "delong", or "hoeffding" where DeLong's variance says nothing: z is then nan and
+    p an upper bound.
+    """
+
+    auc_a: float
+    auc_b: float
+    difference: float
+    low: float
+    high: float
+    level: float
+    z: float
+    p: float
+    method: str
+
+
+def auc_interval(
+    y: Labels,
+    score: Scores,
+    level: float = 0.95,
+    method: str = "delong",
+    *,
+    n_replicates: int = 2000,
+    seed: int = 0,
+) -> AucInterval:
+    """Confidence interval for the area under the ROC curve.
+
+    "delong" is area plus or minus its normal quantile times DeLong's standard error, cut to
+    [0, 1]; "bootstrap" takes the quantiles of `n_replicates` stratified resamples. If one of them
+    gives no variance, the interval is Chernoff's bound, wide but valid for any sample size.
+
+    >>> interval = auc_interval([0, 0, 0, 1, 1], [0.1, 0.4, 0.3, 0.35, 0.8])
+    >>> round(interval.auc, 3), interval.method
+    (0.833, 'delong')
+    """
+    require_open("level", level, 0, 1)
+    require_choice("method", method, ("delong", "bootstrap"))
+    data = check_scored(y, score)
+    if method == "bootstrap":
+        area = auc(y, score)
+        areas = _bootstrap(data, n_replicates, seed)
+        error = float(areas.std())
+        low, high = (float(q) for q in np.quantile(areas, [(1 - level) / 2, (1 + level) / 2]))
+    else:
+        area, error = _delong(data)
+        reach = float(norm.ppf((1 + level) / 2)) * error
+        low, high = max(area - reach, 0.0), min(area + reach, 1.0)
+    if not error > 0:
+        n_positive = int(np.count_nonzero(data.positive))
+        pairs = min(n_positive, len(data.positive) - n_positive)
+        low, high = chernoff_interval(area, pairs, level)
+        return AucInterval(area, low, high, level, "chernoff", float("nan"))
+    return AucInterval(area, low, high, level, method, error)
+
+
+def bootstrap_auc(y: Labels, score: Scores, *, n_replicates: int = 2000, seed: int = 0) -> Floats:
+    """Areas of `n_replicates` resamples, positives and negatives drawn apart (stratified)."""
+    return _bootstrap(check_scored(y, score), n_replicates, seed)
+
+
+def _bootstrap(data: Scored, n_replicates: int, seed: int) -> Floats:
+    if n_replicates < 1:
+        raise InputError(f"n_replicates must be at least 1, got {n_replicates}")
+    rng = np.random.default_rng(seed)
+    few, many = np.sort(data.positives), np.sort(data.negatives)
+    flip = len(few) > len(many)
+    if flip:
+        few, many = many, few
+    # A member of the larger class only matters by how many of the smaller one score less (below)
+    # and how many less or the same (up_to). Its share in the area, given how often each member
+    # of the smaller class was drawn, is read off that resample's cumulative counts.
+    below = np.searchsorted(few, many, side="left")
+    up_to = np.searchsorted(few, many, side="right")
+    ties = bool((below != up_to).any())
+    areas = np.empty(n_replicates)
+    for start in range(0, n_replicates, 64):  # blocks that stay in cache
+        size = min(64, n_replicates - start)
+        drawn = rng.integers(0, len(few), (size, len(few)))
+        drawn += np.arange(size)[:, None] * len(few)
+        counts = np.bincount(drawn.ravel(), minlength=size * len(few)).reshape(size, len(few))
+        cumulative = np.zeros((size, len(few) + 1), np.int32)
+        np.cumsum(counts, axis=1, out=cumulative[:, 1:])
+        for row in range(size):
+            chosen = rng.integers(0, len(many), len(many), dtype=np.int32)
+            total = int(cumulative[row].take(below.take(chosen)).sum(dtype=np.int64))
+            if ties:
+                total += int(cumulative[row].take(up_to.take(chosen)).sum(dtype=np.int64))
+            else:
+                total *= 2
+            areas[start + row] = total / (2 * len(few) * len(many))
+    return areas if flip else 1 - areas
+
+
+def compare_auc(
+    y: Labels, score_a: Scores, score_b: Scores, *, level: float = 0.95
+) -> AucComparison:
+    """Test whether two scores of the same samples have the same area (DeLong, paired).
+
+    `difference` is the area of a minus that of b.
+    """
+    require_open("level", level, 0, 1)
+    first, second = check_scored(y, score_a), check_scored(y, score_b)
+    placements = [_placements(data) for data in (first, second)]
+    areas = [float(positive.mean()) for positive, _ in placements]
+    difference = areas[0] - areas[1]
+    of_positives = placements[0][0] - placements[1][0]
+    of_negatives = placements[0][1] - placements[1][1]
+    smaller = min(len(of_positives), len(of_negatives))
+    error = 0.0
+    if smaller > 1:
+        error = sqrt(
+            of_positives.var(ddof=1) / len(of_positives)
+            + of_negatives.var(ddof=1) / len(of_negatives)
+        )
+    identical = not of_positives.any() and not of_negatives.any()
+    if error > 0 or identical:
+        method = "delong"
+        z = difference / error if error > 0 else 0.0
+        p = 2 * float(norm.sf(abs(z)))
+        reach = float(norm.ppf((1 + level) / 2)) * error
+    else:
+        method = "hoeffding"
+        z = float("nan")
+        p = min(1.0, 2 * exp(-smaller * difference**2 / 2))
+        reach = sqrt(2 * log(2 / (1 - level)) / smaller)
+    low, high = max(difference - reach, -1.0), min(difference + reach, 1.0)
+    return AucComparison(areas[0], areas[1], difference, low, high, level, z, p, method)
+
+
+def chernoff_interval(area: float, pairs: int, level: float = 0.95) -> tuple[float, float]:
+    """Interval for an area that is valid for any number of samples, if a wide one.
+
+    `pairs` is the size of the smaller class: an area is an average over ways of forming that
+    many independent pairs, so pairs * KL(area, true area) <= log(2 / (1 - level)) with
+    probability `level` at least. At area 1 the lower end is ((1 - level) / 2)^(1 / pairs).
+    """
+    reach = log(2 / (1 - level)) / pairs
+    return _chernoff_low(area, reach), 1 - _chernoff_low(1 - area, reach)
+
+
+def _chernoff_low(area: float, reach: float) -> float:
+    """Return the smallest true area whose divergence from the observed one is within reach."""
+    if area == 0:
+        return 0.0
+
+    def excess(log_true: float) -> float:
+        divergence = area * (log(area) - log_true)
+        if area < 1:
+            divergence += (1 - area) * (log1p(-area) - log1p(-exp(log_true)))
+        return divergence - reach
+
+    # The two-point entropy is at most log 2, so this is below the root.
+    far = log(area) - (reach + log(2)) / area
+    return exp(brentq(excess, far, log(area)))
+
+
+def _delong(data: Scored) -> tuple[float, float]:
+    """Return area and standard error (0 if a class has one sample) without looking at order."""
+    below, up_to = negatives_below(data)
+    n_positive, n_negative = len(below), len(data.positive) - len(below)
+    twice = below + up_to
+    area = int(twice.sum()) / (2 * n_positive * n_negative)
+    if min(n_positive, n_negative) < 2:
+        return area, 0.0
+    # The negative at ascending position j outscores the positives with up_to <= j, and at least
+    # ties with those with below <= j.
+    beaten = np.cumsum(np.bincount(up_to, minlength=n_negative + 1)[:n_negative])
+    reached = np.cumsum(np.bincount(below, minlength=n_negative + 1)[:n_negative])
+    variance = np.var(twice / (2 * n_negative), ddof=1) / n_positive
+    variance += np.var((beaten + reached) / (2 * n_positive), ddof=1) / n_negative
+    return area, sqrt(float(variance))
+
+
+def _placements(data: Scored) -> tuple[Floats, Floats]:
+    """Return, in the samples' own order, each sample's share of the other class on its right side.
+
+    For a positive the fraction of negatives below it, for a negative that of positives above it,
+    ties counting half. Both average to the area.
+    """
+    positives, negatives = data.positives, data.negatives
+
+    def fraction_below(score: Floats, others: Floats) -> Floats:
+        others = np.sort(others)
+        twice = np.searchsorted(others, score, "left") + np.searchsorted(others, score, "right")
+        return np.asarray(twice / (2 * len(others)))
+
+    return fraction_below(positives, negatives), 1 - fraction_below(negatives, positives)

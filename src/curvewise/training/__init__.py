@@ -1,0 +1,1 @@
+"""Training: optimisers, steps and loops."""
