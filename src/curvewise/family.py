@@ -105,7 +105,9 @@ class LinearDensity:
     def sample(self, n: int, *, generator: torch.Generator | None = None) -> Tensor:
         """Return n draws, in float64, by inverting the cdf."""
         device = generator.device if generator is not None else None
-        return self.ppf(torch.rand(n, generator=generator, dtype=torch.float64, device=device))
+        uniform = torch.rand(n, generator=generator, dtype=torch.float64, device=device)
+        draws: Tensor = self.ppf(uniform)
+        return draws
 
 
 def _array(values: Values) -> Values:

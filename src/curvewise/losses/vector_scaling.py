@@ -209,7 +209,7 @@ def _pick(values: Tensor, target: Tensor) -> Tensor:
     """Return the entry of each sample's own class: (..., C) and (..., n) to (..., n)."""
     if values.dim() == 1:
         return values.take(target)
-    shape = (values[..., 0] + target).shape
+    shape = torch.broadcast_shapes(values.shape[:-1], target.shape)  # type: ignore[no-untyped-call]
     index = target.expand(shape).unsqueeze(-1)
     return values.expand(*shape, values.shape[-1]).gather(-1, index).squeeze(-1)
 
