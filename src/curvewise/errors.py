@@ -6,7 +6,6 @@ requirement and the value received, in one sentence.
 
 from collections.abc import Iterable
 from difflib import get_close_matches
-from math import isfinite
 
 
 class CurvewiseError(Exception):
@@ -27,7 +26,7 @@ def require_number(name: str, value: float, low: float, high: float = float("inf
         number = float(value)
     except (TypeError, ValueError):
         raise InputError(f"{name} must be a number, got {value!r}") from None
-    if not (low <= number <= high and isfinite(number)):
+    if not (low <= number <= high and abs(number) < float("inf")):
         bounds = f">= {low:g}" if high == float("inf") else f"in [{low:g}, {high:g}]"
         raise InputError(f"{name} must be {bounds} and finite, got {number:g}")
     return number

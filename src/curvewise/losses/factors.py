@@ -99,7 +99,10 @@ def class_factors(
 
     Numbers give factors of shape (C,); a tensor of shape s gives (*s, C).
     """
-    constant = not any(isinstance(value, Tensor) for value in (omega, gamma, tau))
+    # Compiled code may see a number as a symbol, which cannot be looked at while tracing.
+    constant = not torch.compiler.is_compiling() and not any(
+        isinstance(value, Tensor) for value in (omega, gamma, tau)
+    )
     # Numbers are worked out in float64 and rounded once, at the end.
     work = torch.zeros((), dtype=torch.float64) if constant else like
 

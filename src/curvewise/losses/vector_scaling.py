@@ -88,7 +88,8 @@ def unchecked_vs_loss(
 ) -> Tensor:
     """`vs_loss` for values that are known to be good, as in a training loop."""
     logits = at_least_float32(logits)
-    if any(isinstance(value, Tensor) for value in (omega, gamma, tau)):
+    drawn = any(isinstance(value, Tensor) for value in (omega, gamma, tau))
+    if drawn or torch.compiler.is_compiling():
         factors = class_factors(counts, omega, gamma, tau, like=logits)
     else:
         weights = tuple(omega) if isinstance(omega, Sequence) else omega

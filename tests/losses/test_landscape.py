@@ -1,0 +1,163 @@
+"""Break-even line against mpmath, calibration against a problem whose posterior is known."""
+
+import math
+
+import mpmath
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import binom
+from torch import nn
+
+import curvewise as cw
+
+
+@pytest.mark.parametrize(
+    "omega", [1e-300, 1e-12, 0.01, 0.3, 0.499999, 0.5, 0.5 + 1e-15, 0.7, 0.99, 1 - 1e-12]
+)
+def test_alpha_solves_its_equation_to_1e_12(omega):
+    mpmath.mp.dps = 60
+    alpha = cw.break_even(beta=100, omega=omega).alpha
+
+    def log_cost(weight, a):
+        return mpmath.log(weight) + mpmath.log(mpmath.log1p(mpmath.exp(a)))
+
+    def difference(a):
+        return log_cost(omega, -a) - log_cost(1 - mpmath.mpf(omega), a)
+
+    truth = mpmath.findroot(difference, (alpha - 1e-3, alpha + 1e-3), solver="anderson")
+    assert abs(alpha - truth) < 1e-12 * max(1, abs(truth))
+
+
+@given(
+    beta=st.floats(1, 1e4),
+    omega=st.floats(0.01, 0.99),
+    gamma=st.floats(0, 1),
+    tau=st.floats(0, 4),
+    z0=st.floats(-5, 5),
+)
+@settings(max_examples=50, deadline=None)
+def test_both_labels_cost_the_same_on_the_line(beta, omega, gamma, tau, z0):
+    line = cw.break_even(beta, omega, gamma, tau)
+    logits = torch.tensor([[z0, line.z1(z0)]] * 2, dtype=torch.float64)
+    losses = cw.vs_loss(
+        logits, torch.tensor([0, 1]), class_counts=(beta, 1), omega=omega, gamma=gamma, tau=tau,
+        reduction="none",
+    )  # fmt: skip
+    torch.testing.assert_close(losses[0], losses[1], rtol=1e-9, atol=1e-12)
+
+
+def test_the_papers_closed_forms():
+    assert cw.break_even(10, tau=2.0).z1(1.0) == pytest.approx(1 + 2 * math.log(10))
+    assert cw.break_even(10, gamma=0.5).z1(2.0) == pytest.approx(2 * math.sqrt(10))
+    assert cw.break_even(10, omega=0.9).alpha > 0 > cw.break_even(10, omega=0.1).alpha
+    assert cw.break_even(10, omega=0.9).alpha == pytest.approx(-cw.break_even(10, omega=0.1).alpha)
+    softmax = torch.softmax(torch.tensor([0.0, cw.break_even(10, tau=2.0).z1(0.0)]), 0)
+    assert float(softmax[1]) == pytest.approx(100 / 101)  # 0.99 in the paper's example
+
+
+@pytest.mark.parametrize("omega", [0, 1])
+def test_break_even_has_no_answer_at_the_ends(omega):
+    with pytest.raises(cw.InputError, match=f"strictly between 0 and 1, got {omega}"):
+        cw.break_even(10, omega=omega)
+
+
+@pytest.mark.parametrize(("omega", "gamma", "tau"), [(0.99, 0.0, 2.0), (0.6, 0.3, 0.0)])
+def test_calibration_is_the_closed_form(omega, gamma, tau):
+    logits = torch.randn(7, 2, dtype=torch.float64)
+    at = {"class_counts": (100, 1), "omega": omega, "gamma": gamma, "tau": tau}
+    alpha = logits[:, 1] / 100**gamma - logits[:, 0] - tau * math.log(100)
+    log_odds = alpha - math.log(omega / (1 - omega))
+    torch.testing.assert_close(cw.calibrated_probability(logits, **at), log_odds.sigmoid())
+    shifted = log_odds + math.log(0.2 / 0.8) - math.log(1 / 100)
+    torch.testing.assert_close(
+        cw.calibrated_probability(logits, **at, prior=0.2), shifted.sigmoid()
+    )
+    # Named the other way round, the answer is still the probability of label 1.
+    swapped = cw.calibrated_probability(logits.flip(-1), **{**at, "class_counts": (1, 100)})
+    torch.testing.assert_close(swapped, 1 - log_odds.sigmoid())
+
+
+def test_calibration_inverts_the_minimiser_for_many_classes():
+    posterior = torch.tensor([[0.7, 0.2, 0.1], [0.1, 0.3, 0.6]], dtype=torch.float64)
+    counts = (300.0, 30.0, 3.0)
+    logits = torch.zeros(2, 3, dtype=torch.float64, requires_grad=True)
+    optimizer = torch.optim.LBFGS([logits], max_iter=200, tolerance_grad=1e-12)
+
+    def expected_loss():
+        optimizer.zero_grad()
+        parts = [
+            posterior[:, c]
+            * cw.vs_loss(
+                logits, torch.full((2,), c), class_counts=counts, omega=0.9, gamma=0.2, tau=1.0,
+                reduction="none",
+            )
+            for c in range(3)
+        ]  # fmt: skip
+        loss = torch.stack(parts).sum()
+        loss.backward()
+        return loss
+
+    optimizer.step(expected_loss)
+    found = cw.calibrated_probability(
+        logits.detach(), class_counts=counts, omega=0.9, gamma=0.2, tau=1.0
+    )
+    torch.testing.assert_close(found, posterior, rtol=1e-4, atol=1e-5)
+
+
+def simulated(n, generator):
+    """Two normal clouds at beta = 100: the true log-odds are x @ (1.5, 1) - 1.625 - log(100)."""
+    y = (torch.rand(n, generator=generator) < 1 / 101).long()
+    shift = torch.tensor([1.5, 1.0])
+    x = torch.randn(n, 2, generator=generator) + y[:, None] * shift
+    return x, y, x @ shift - shift.square().sum() / 2 - math.log(100)
+
+
+def trained_log_odds(tau, reduction, lr=0.05, steps=4000, batch=128):
+    """Train a logistic model in mini-batches of fresh samples; return its error in log-odds."""
+    generator = torch.Generator().manual_seed(1)
+    model = nn.Linear(2, 2)
+    loss = cw.VSLoss((100, 1), omega=0.99, tau=tau, reduction=reduction)
+    optimizer = torch.optim.SGD(model.parameters(), lr=lr)
+    average = [torch.zeros_like(p) for p in model.parameters()]
+    xs, ys, _ = simulated(steps * batch, generator)
+    for step, (x, y) in enumerate(zip(xs.split(batch), ys.split(batch), strict=True)):
+        optimizer.zero_grad()
+        loss(model(x), y).backward()
+        optimizer.step()
+        if step >= steps // 4:  # averaging the weights removes the noise of the steps
+            for total, p in zip(average, model.parameters(), strict=True):
+                total += p.detach() / (steps - steps // 4)
+    for p, mean in zip(model.parameters(), average, strict=True):
+        p.data.copy_(mean)
+    x, _, truth = simulated(20_000, generator)
+    p = cw.calibrated_probability(
+        model(x).detach().double(), class_counts=(100, 1), omega=0.99, gamma=0.0, tau=tau
+    )
+    return torch.logit(p) - truth
+
+
+@pytest.mark.parametrize("reduction", ["expected_mean", "mean"])
+@pytest.mark.parametrize("tau", [0.0, 2.0])
+def test_training_in_mini_batches_recovers_the_true_posterior(tau, reduction):
+    # "mean" is the same loss times the expected weight, 1.99 / 101: it needs larger steps.
+    lr = 0.05 if reduction == "expected_mean" else 0.05 * 101 / 1.99
+    error = trained_log_odds(tau, reduction, lr)
+    assert abs(error.mean()) < 0.06
+    assert error.abs().mean() < 0.08
+
+
+def test_dividing_by_the_batchs_own_weights_biases_log_odds_by_minus_0_42():
+    # The effective weight of a sample is E[w / (w + weights of the 127 others)].
+    others = range(128)
+    chance = binom.pmf(others, 127, 1 / 101)
+    rest = [k * 0.99 + (127 - k) * 0.01 for k in others]
+
+    def effective(weight):
+        return sum(p * weight / (weight + r) for p, r in zip(chance, rest, strict=True))
+
+    bias = math.log(effective(0.99) / effective(0.01)) - math.log(99)
+    assert bias == pytest.approx(-0.42, abs=0.005)
+    error = trained_log_odds(0.0, "weighted_mean")
+    assert float(error.mean()) == pytest.approx(bias, abs=0.06)

@@ -1,0 +1,328 @@
+"""vs_loss against a plain loop in high precision, its special cases, and PyTorch's transforms."""
+
+import itertools
+
+import mpmath
+import pytest
+import torch
+import torch.nn.functional as F
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import curvewise as cw
+from curvewise.losses.vector_scaling import REDUCTIONS, unchecked_vs_loss
+
+COUNTS = (1000.0, 10.0)
+SETTINGS = [(0.5, 0.0, 0.0), (0.9, 0.2, 2.0), (0.99, 0.4, 3.0), (0.3, 1e-9, 0.7), (0.7, 0.0, 1.0)]
+
+
+def loop_weights(counts, omega):
+    """omega_c proportional to (n_c/n_max)^-kappa, as the definition says it."""
+    beta = mpmath.mpf(max(counts)) / min(counts)
+    if beta == 1:
+        return [mpmath.mpf(1) / len(counts)] * len(counts)
+    kappa = (mpmath.log(omega) - mpmath.log(1 - mpmath.mpf(omega))) / mpmath.log(beta)
+    raw = [(mpmath.mpf(n) / max(counts)) ** -kappa for n in counts]
+    return [w / sum(raw) for w in raw]
+
+
+def loop_losses(logits, target, counts, omega, gamma, tau):
+    """Equation (2) of the paper, one sample at a time, 50 digits."""
+    n, largest = sum(counts), max(counts)
+    weights = loop_weights(counts, omega)
+    losses, chosen = [], []
+    for z, y in zip(logits.tolist(), target.tolist(), strict=True):
+        adjusted = [
+            (mpmath.mpf(n_c) / largest) ** gamma * z_c + tau * mpmath.log(mpmath.mpf(n_c) / n)
+            for z_c, n_c in zip(z, counts, strict=True)
+        ]
+        total = sum(mpmath.exp(a) for a in adjusted)
+        losses.append(-weights[y] * mpmath.log(mpmath.exp(adjusted[y]) / total))
+        chosen.append(weights[y])
+    return losses, chosen
+
+
+def loop_reduce(losses, chosen, target, counts, omega, reduction):
+    if reduction == "none":
+        return [float(loss) for loss in losses]
+    divisor = {
+        "sum": 1,
+        "mean": len(losses),
+        "weighted_mean": sum(chosen),
+        "expected_mean": len(losses)
+        * sum(n * w for n, w in zip(counts, loop_weights(counts, omega), strict=True))
+        / sum(counts),
+    }[reduction]
+    return float(sum(losses) / divisor)
+
+
+@pytest.mark.parametrize("reduction", REDUCTIONS)
+@pytest.mark.parametrize("counts", [COUNTS, (10.0, 1000.0), (50.0, 50.0), (900.0, 30.0, 90.0, 7.0)])
+@pytest.mark.parametrize(("omega", "gamma", "tau"), SETTINGS)
+def test_every_form_equals_the_loop_in_float64(counts, omega, gamma, tau, reduction):
+    mpmath.mp.dps = 50
+    n_classes = len(counts)
+    logits = 5 * torch.randn(12, n_classes, dtype=torch.float64)
+    target = torch.arange(12) % n_classes
+    losses, chosen = loop_losses(logits, target, counts, omega, gamma, tau)
+    expected = torch.tensor(
+        loop_reduce(losses, chosen, target, counts, omega, reduction), dtype=torch.float64
+    )
+    at = {"class_counts": counts, "reduction": reduction}
+    by_numbers = cw.vs_loss(logits, target, omega=omega, gamma=gamma, tau=tau, **at)
+    as_tensors = [torch.tensor(v, dtype=torch.float64) for v in (omega, gamma, tau)]
+    by_tensors = cw.vs_loss(
+        logits, target, omega=as_tensors[0], gamma=as_tensors[1], tau=as_tensors[2], **at
+    )
+    per_sample = [v.expand(12) for v in as_tensors]
+    by_samples = cw.vs_loss(
+        logits, target, omega=per_sample[0], gamma=per_sample[1], tau=per_sample[2], **at
+    )
+    module = cw.VSLoss(counts, omega, gamma, tau, reduction)(logits, target)
+    stacked = cw.VSLoss(counts, omega, gamma, tau, reduction)(logits.expand(3, -1, -1), target)
+    for result in (by_numbers, by_tensors, by_samples, module, stacked[0], stacked[2]):
+        torch.testing.assert_close(result, expected, rtol=1e-12, atol=1e-14)
+
+
+def test_binary_loss_is_the_papers_simplified_form():
+    beta, omega, gamma, tau = 100.0, 0.9, 0.2, 2.0
+    logits = 3 * torch.randn(64, 2, dtype=torch.float64)
+    at = {"class_counts": (100, 1), "omega": omega, "gamma": gamma, "tau": tau}
+    z0, z1 = logits.unbind(-1)
+    alpha = z1 / beta**gamma - (z0 + tau * torch.log(torch.tensor(beta, dtype=torch.float64)))
+    for label, expected in (
+        (0, (1 - omega) * torch.log1p(alpha.exp())),
+        (1, omega * torch.log1p((-alpha).exp())),
+    ):
+        target = torch.full((64,), label)
+        losses = cw.vs_loss(logits, target, **at, reduction="none")
+        torch.testing.assert_close(losses, expected, rtol=1e-12, atol=1e-14)
+
+
+def test_a_stack_of_models_with_their_own_settings_equals_single_calls():
+    logits = torch.randn(4, 10, 3, dtype=torch.float64)
+    target = torch.randint(0, 3, (4, 10))
+    counts = (300, 30, 3)
+    values = torch.rand(3, 4, 1, dtype=torch.float64)
+    for reduction in ("sum", "mean", "weighted_mean", "expected_mean"):
+        stacked = cw.vs_loss(
+            logits, target, class_counts=counts, omega=values[0], gamma=values[1], tau=values[2],
+            reduction=reduction,
+        )  # fmt: skip
+        for k in range(4):
+            omega, gamma, tau = values[:, k, 0].tolist()
+            alone = cw.vs_loss(
+                logits[k], target[k], class_counts=counts, omega=omega, gamma=gamma, tau=tau,
+                reduction=reduction,
+            )  # fmt: skip
+            torch.testing.assert_close(stacked[k], alone)
+
+
+def test_plain_cross_entropy_is_a_special_case():
+    logits, target = torch.randn(20, 2, dtype=torch.float64), torch.randint(0, 2, (20,))
+    loss = cw.vs_loss(logits, target, class_counts=COUNTS)
+    torch.testing.assert_close(loss, F.cross_entropy(logits, target))
+    half = cw.vs_loss(logits, target, class_counts=COUNTS, reduction="mean")
+    torch.testing.assert_close(half, F.cross_entropy(logits, target) / 2)
+
+
+def test_weighted_cross_entropy_is_a_special_case():
+    logits, target = torch.randn(20, 2, dtype=torch.float64), torch.randint(0, 2, (20,))
+    share = COUNTS[0] / sum(COUNTS)
+    weights = torch.tensor([1 - share, share], dtype=torch.float64)
+    loss = cw.vs_loss(logits, target, class_counts=COUNTS, omega=share)
+    torch.testing.assert_close(loss, F.cross_entropy(logits, target, weights))
+
+
+def test_logit_adjustment_is_a_special_case():
+    # Menon et al. 2021: cross-entropy of z + tau log(prior).
+    counts = torch.tensor([500.0, 40.0, 10.0], dtype=torch.float64)
+    logits, target = torch.randn(20, 3, dtype=torch.float64), torch.randint(0, 3, (20,))
+    adjusted = logits + 1.5 * (counts / counts.sum()).log()
+    loss = cw.vs_loss(logits, target, class_counts=counts, tau=1.5)
+    torch.testing.assert_close(loss, F.cross_entropy(adjusted, target))
+
+
+def test_label_distribution_margins_are_a_special_case():
+    # With gamma = 0 the pair (y, c) has the margin tau log(n_c / n_y) ...
+    counts = (400.0, 20.0, 5.0)
+    logits, target = torch.randn(9, 3, dtype=torch.float64), torch.arange(9) % 3
+    losses = cw.vs_loss(
+        logits, target, class_counts=counts, omega=(1.0, 1.0, 1.0), tau=0.8, reduction="none"
+    )
+    for z, y, loss in zip(logits, target.tolist(), losses, strict=True):
+        inner = sum(
+            torch.exp(z[c] - z[y]) * (counts[c] / counts[y]) ** 0.8 for c in range(3) if c != y
+        )
+        torch.testing.assert_close(loss, torch.log1p(inner))
+    # ... so for minority samples of two classes it is LDAM with the margin tau log(beta).
+    logits, minority = torch.randn(9, 2, dtype=torch.float64), torch.ones(9, dtype=torch.long)
+    beta = torch.tensor(100.0, dtype=torch.float64)
+    ldam = cw.ldam_loss(logits, minority, class_counts=(100, 1), max_margin=0.5, scale=1.0)
+    shifted = cw.vs_loss(logits, minority, class_counts=(100, 1), tau=float(0.5 / beta.log()))
+    torch.testing.assert_close(shifted, ldam)
+
+
+def test_given_class_weights_are_used_as_they_are():
+    logits, target = torch.randn(12, 3), torch.arange(12) % 3
+    weights = [0.2, 3.0, 1.0]
+    loss = cw.vs_loss(logits, target, class_counts=(5, 3, 2), omega=weights)
+    torch.testing.assert_close(loss, F.cross_entropy(logits, target, torch.tensor(weights)))
+
+
+@pytest.mark.parametrize("omega", [0.0, 1.0])
+@pytest.mark.parametrize("stacked", [False, True])
+def test_a_batch_without_weight_has_loss_zero_and_zero_gradient(omega, stacked):
+    logits = torch.randn(*([3] if stacked else []), 6, 2, requires_grad=True)
+    target = torch.full((6,), int(omega == 0))
+    for value in (omega, torch.tensor(omega)):
+        loss = cw.vs_loss(logits, target, class_counts=COUNTS, omega=value)
+        (gradient,) = torch.autograd.grad(loss.sum(), logits)
+        assert (loss == 0).all()
+        assert (gradient == 0).all()
+
+
+@pytest.mark.parametrize("stacked", [False, True])
+@pytest.mark.parametrize("n_classes", [2, 4])
+def test_float32_stays_finite_for_huge_logits(stacked, n_classes):
+    values = torch.tensor([-1e4, -1.0, 0.0, 1e4])
+    logits = torch.cartesian_prod(*[values] * n_classes).requires_grad_()
+    counts = (1000.0, *[1.0] * (n_classes - 1))
+    for label, (omega, gamma, tau) in itertools.product(range(n_classes), SETTINGS):
+        target = torch.full((len(logits),), label)
+        shaped = logits.expand(2, -1, -1) if stacked else logits
+        loss = cw.vs_loss(
+            shaped, target, class_counts=counts, omega=omega, gamma=gamma, tau=tau, reduction="sum"
+        ).sum()
+        (gradient,) = torch.autograd.grad(loss, logits)
+        assert torch.isfinite(loss)
+        assert torch.isfinite(gradient).all()
+
+
+@pytest.mark.parametrize("counts", [(100.0, 4.0), (100.0, 20.0, 4.0)])
+@pytest.mark.parametrize("reduction", REDUCTIONS)
+def test_gradients_are_exact(counts, reduction):
+    logits = torch.randn(5, len(counts), dtype=torch.float64, requires_grad=True)
+    target = torch.arange(5) % len(counts)
+    start = torch.tensor([0.8, 0.3, 1.2], dtype=torch.float64, requires_grad=True)
+
+    def function(logits, start):
+        return cw.vs_loss(
+            logits, target, class_counts=counts, omega=start[0], gamma=start[1], tau=start[2],
+            reduction=reduction,
+        )  # fmt: skip
+
+    assert torch.autograd.gradcheck(function, (logits, start))
+    assert torch.autograd.gradgradcheck(function, (logits, start))
+    module = cw.VSLoss(counts, 0.8, 0.3, 1.2, reduction)
+    assert torch.autograd.gradcheck(lambda z: module(z, target), (logits,))
+
+
+def test_derivatives_to_the_hyperparameters_are_the_appendix_ones():
+    beta, omega, gamma, tau = (torch.tensor(v, dtype=torch.float64) for v in (50, 0.8, 0.3, 1.2))
+    parameters = [value.requires_grad_() for value in (omega, gamma, tau)]
+    for z0, z1 in itertools.product((-2.0, 0.5, 3.0), repeat=2):
+        logits = torch.tensor([[z0, z1]], dtype=torch.float64)
+        loss = cw.vs_loss(
+            logits, torch.tensor([1]), class_counts=(50, 1), omega=omega, gamma=gamma, tau=tau,
+            reduction="sum",
+        )  # fmt: skip
+        by_autograd = torch.autograd.grad(loss, parameters)
+        with torch.no_grad():
+            e = torch.exp(z0 - z1 / beta**gamma)
+            below = 1 + beta**tau * e
+            by_omega = torch.log(below)
+            by_gamma = omega * z1 * e * beta ** (tau - gamma) * beta.log() / below
+            by_tau = omega * e * beta**tau * beta.log() / below
+        torch.testing.assert_close(by_autograd, (by_omega, by_gamma, by_tau))
+        torch.testing.assert_close(by_gamma, z1 / beta**gamma * by_tau)  # equation of the appendix
+
+
+@given(
+    omega=st.floats(0, 1),
+    gamma=st.floats(0, 2),
+    tau=st.floats(0, 5),
+    beta=st.floats(1, 1e4),
+    shift=st.floats(-20, 20),
+)
+@settings(max_examples=60, deadline=None)
+def test_ranges_and_monotonicity(omega, gamma, tau, beta, shift):
+    logits = torch.tensor([[0.0, shift], [0.0, shift + 1.0]], dtype=torch.float64)
+    at = {"class_counts": (beta, 1.0), "omega": omega, "gamma": gamma, "tau": tau}
+    positive, negative = (
+        cw.vs_loss(logits, torch.full((2,), label), **at, reduction="none") for label in (1, 0)
+    )
+    assert (positive >= 0).all()
+    assert (negative >= 0).all()
+    assert positive[1] <= positive[0]  # a higher z1 suits class 1
+    assert negative[1] >= negative[0]
+    more = cw.vs_loss(logits, torch.ones(2, dtype=torch.long), **{**at, "tau": tau + 1})
+    less = cw.vs_loss(logits, torch.ones(2, dtype=torch.long), **at)
+    assert more >= less - 1e-12  # a larger margin is never easier for the minority
+
+
+def test_torch_compile_gives_the_same_loss_and_gradient():
+    logits, target = torch.randn(16, 2, requires_grad=True), torch.randint(0, 2, (16,))
+    module = cw.VSLoss(COUNTS, 0.9, 0.2, 2.0)
+
+    def function(logits, tau):
+        return cw.vs_loss(logits, target, class_counts=COUNTS, omega=0.9, gamma=0.2, tau=tau)
+
+    tau = torch.tensor(2.0)
+    for plain, arguments in (
+        (lambda z: module(z, target), (logits,)),
+        (function, (logits, tau)),
+        (function, (logits, 2.0)),
+    ):
+        compiled = torch.compile(plain, backend="aot_eager", fullgraph=True)
+        expected, result = plain(*arguments), compiled(*arguments)
+        torch.testing.assert_close(result, expected)
+        torch.testing.assert_close(
+            torch.autograd.grad(result, logits), torch.autograd.grad(expected, logits)
+        )
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_vmap_and_grad_transforms_agree_with_the_stack(n_classes):
+    counts = (100.0, 10.0, 5.0)[:n_classes]
+    logits = torch.randn(4, 8, n_classes, dtype=torch.float64)
+    target = torch.randint(0, n_classes, (8,))
+    taus = torch.rand(4, dtype=torch.float64)
+
+    def single(logits, tau):
+        return cw.vs_loss(logits, target, class_counts=counts, omega=0.8, gamma=0.2, tau=tau)
+
+    stacked = cw.vs_loss(
+        logits, target, class_counts=counts, omega=0.8, gamma=0.2, tau=taus[:, None]
+    )
+    torch.testing.assert_close(torch.func.vmap(single)(logits, taus), stacked)
+    fixed = torch.func.vmap(cw.VSLoss(counts, 0.8, 0.2, 1.0), in_dims=(0, None))
+    by_module = cw.VSLoss(counts, 0.8, 0.2, 1.0)(logits, target)
+    torch.testing.assert_close(fixed(logits, target), by_module)
+    gradients = torch.func.vmap(torch.func.grad(single))(logits, taus)
+    for k in range(4):
+        torch.testing.assert_close(gradients[k], torch.func.grad(single)(logits[k], taus[k]))
+
+
+@pytest.mark.parametrize("shape", [(32, 2), (3, 32, 2)])
+def test_half_precision_and_autocast_compute_in_float32(shape):
+    logits = (10 * torch.randn(shape)).bfloat16()
+    target = torch.randint(0, 2, (32,))
+    module = cw.VSLoss(COUNTS, 0.9, 0.2, 2.0)
+    expected = module(logits.float(), target)
+    assert expected.dtype == torch.float32
+    torch.testing.assert_close(module(logits, target), expected, rtol=0, atol=0)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        inside = module(logits, target)
+        tau = unchecked_vs_loss(logits, target, COUNTS, 0.9, 0.2, torch.tensor(2.0), "mean")
+    torch.testing.assert_close(inside, expected, rtol=0, atol=0)
+    assert tau.dtype == torch.float32
+
+
+def test_a_module_follows_the_dtype_of_its_logits():
+    module, target = cw.VSLoss(COUNTS, 0.9, 0.2, 2.0), torch.tensor([0, 1])
+    logits = torch.randn(2, 2, dtype=torch.float64)
+    first = module(logits, target)
+    module(logits.float(), target)
+    torch.testing.assert_close(module(logits, target), first, rtol=0, atol=0)
+    assert "tau=2.0" in repr(module)
