@@ -110,6 +110,16 @@ class LinearDensity:
         return draws
 
 
+def _number(value: Any) -> Any:
+    """Return a tensor's value as a number where that loses nothing (no gradient, no vmap)."""
+    if not isinstance(value, Tensor) or value.requires_grad:
+        return value
+    try:
+        return value.item()
+    except RuntimeError:
+        return value
+
+
 def _array(values: Values) -> Values:
     return values if isinstance(values, Tensor) else np.asarray(values, dtype=np.float64)
 
@@ -201,9 +211,11 @@ class LossFamily:
     ) -> Tensor:
         """Return `vs_loss` at lambda: (d,) for all, (n, d) per sample, (K, 1, d) per model."""
         counts = check_class_counts(class_counts)
-        return unchecked_vs_loss(
-            logits, target, counts, **self.hyperparameters(lam), reduction=self.reduction
-        )
+        values = self.hyperparameters(lam)
+        if lam.dim() == 1 and lam.device.type == "cpu" and not torch.compiler.is_compiling():
+            # One draw for the whole batch: as numbers it costs less than as tensors.
+            values = {name: _number(value) for name, value in values.items()}
+        return unchecked_vs_loss(logits, target, counts, **values, reduction=self.reduction)
 
     def parameters(self) -> Iterator[nn.Parameter]:
         """Yield nothing: the family has no parameters of its own."""

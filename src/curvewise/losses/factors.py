@@ -19,7 +19,7 @@ difference is the same constant for all classes and cancels in the softmax.
 from collections.abc import Sequence
 from functools import lru_cache
 from math import isfinite, log
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -75,19 +75,6 @@ def check_class_weights(weights: ClassWeights, n_classes: int) -> tuple[float, .
     return values
 
 
-@lru_cache(maxsize=1024)
-def constant_factors(
-    counts: tuple[float, ...],
-    omega: float | tuple[float, ...],
-    gamma: float,
-    tau: float,
-    dtype: torch.dtype,
-    device: torch.device,
-) -> ClassFactors:
-    """Return `class_factors` of numbers, remembered: a loop asks for the same ones every step."""
-    return class_factors(counts, omega, gamma, tau, torch.zeros((), dtype=dtype, device=device))
-
-
 def class_factors(
     counts: tuple[float, ...],
     omega: Hyperparameter | ClassWeights,
@@ -97,59 +84,78 @@ def class_factors(
 ) -> ClassFactors:
     """Compute the factors in the dtype and on the device of `like`; nothing is checked here.
 
-    Numbers give factors of shape (C,); a tensor of shape s gives (*s, C).
+    Numbers are worked out as Python floats and rounded once, and give factors of shape (C,); a
+    tensor of shape s gives (*s, C). One list entry a class serves both.
     """
+    largest, total = max(counts), sum(counts)
+    log_ratios = [log(largest / count) for count in counts]
+    log_beta = max(log_ratios)
+    scales = [(count / largest) ** gamma for count in counts]
+    shifts = [-tau * ratio for ratio in log_ratios]
+    weights: list[Hyperparameter]
+    if isinstance(omega, Sequence):
+        weights = list(omega)
+    elif log_beta == 0:  # all counts equal: no class is rare, so none can be preferred
+        weights = [1 / len(counts)] * len(counts)
+    else:
+        rarities = [ratio / log_beta for ratio in log_ratios]
+        weights = [omega**rarity * (1 - omega) ** (1 - rarity) for rarity in rarities]
+        if len(counts) > 2:  # two weights sum to one as they are
+            whole = sum(weights)
+            weights = [weight / whole for weight in weights]
+    expected = sum(w * count / total for w, count in zip(weights, counts, strict=True))
+    columns: list[list[Any]] = [scales, shifts, weights, [expected]]
+    if len(counts) == 2:
+        columns += [[-1.0, 1.0], [-scales[0], scales[1]], [shifts[1] - shifts[0]]]
+    scale, shift, weight, expected_weight, *pair = _tensors(columns, like)
     # Compiled code may see a number as a symbol, which cannot be looked at while tracing.
     constant = not torch.compiler.is_compiling() and not any(
         isinstance(value, Tensor) for value in (omega, gamma, tau)
     )
-    # Numbers are worked out in float64 and rounded once, at the end.
-    work = torch.zeros((), dtype=torch.float64) if constant else like
-
-    def tensor(value: Hyperparameter | Sequence[float]) -> Tensor:
-        return torch.as_tensor(value, dtype=work.dtype, device=work.device)
-
-    log_ratios = [log(max(counts) / count) for count in counts]
-    log_ratio, log_beta = tensor(log_ratios), max(log_ratios)
-    scale = torch.exp(-tensor(gamma).unsqueeze(-1) * log_ratio)
-    shift = -tensor(tau).unsqueeze(-1) * log_ratio
-    if isinstance(omega, Sequence):
-        weight = tensor(omega)
-    elif log_beta == 0:  # all counts equal: no class is rare, so none can be preferred
-        weight = torch.full_like(log_ratio, 1 / len(counts))
-    else:
-        rarity = tensor([ratio / log_beta for ratio in log_ratios])
-        column = tensor(omega).unsqueeze(-1)
-        weight = column**rarity * (1 - column) ** (1 - rarity)
-        if len(counts) > 2:  # two weights sum to one as they are
-            weight = weight / weight.sum(-1, keepdim=True)
-    expected = (weight * tensor([count / sum(counts) for count in counts])).sum(-1)
-
-    two_class = None
-    if len(counts) == 2:
-        sign = tensor((-1.0, 1.0))
-        two_class = TwoClassForm(sign, sign * scale, shift[..., 1] - shift[..., 0])
-    if not constant:
-        return ClassFactors(scale, shift, weight, expected, two_class, None, False, True)
     return ClassFactors(
-        scale=scale.to(like),
-        shift=shift.to(like),
-        weight=weight.to(like),
-        expected_weight=expected.to(like),
-        two_class=TwoClassForm(*(part.to(like) for part in two_class)) if two_class else None,
-        anchor=_anchor(scale.to(like), shift),
-        constant=True,
-        maybe_zero=bool((weight == 0).any()),
+        scale=scale,
+        shift=shift,
+        weight=weight,
+        expected_weight=expected_weight[..., 0],
+        two_class=TwoClassForm(pair[0], pair[1], pair[2][..., 0]) if pair else None,
+        anchor=None,
+        constant=constant,
+        maybe_zero=not constant or 0 in weights,
     )
 
 
-def _anchor(rounded_scale: Tensor, shift: Tensor) -> Tensor | None:
-    """Return the z that ``scale * z + shift`` leaves where it is, if every class has one.
+def _tensors(columns: list[list[Any]], like: Tensor) -> Sequence[Tensor]:
+    """Return lists of numbers or tensors as tensors with the list in the last dimension."""
+    if not any(isinstance(value, Tensor) for values in columns for value in values):
+        flat = [value for values in columns for value in values]  # one tensor to make, not seven
+        whole = torch.tensor(flat, dtype=like.dtype, device=like.device)
+        return list(torch.split_with_sizes(whole, [len(values) for values in columns]))
+    made = []
+    for values in columns:
+        parts = [torch.as_tensor(value, dtype=like.dtype, device=like.device) for value in values]
+        wide = torch.broadcast_tensors(*parts)  # type: ignore[no-untyped-call]
+        made.append(torch.stack(wide, dim=-1))
+    return made
 
-    It is computed with the rounded scale, so that lerp's (1 - scale) gives the shift back to the
-    last digit even where the scale is nearly 1.
+
+@lru_cache(maxsize=1024)
+def fixed_factors(
+    counts: tuple[float, ...],
+    omega: float | tuple[float, ...],
+    gamma: float,
+    tau: float,
+    dtype: torch.dtype,
+    device: torch.device,
+) -> ClassFactors:
+    """Return `class_factors` of numbers, remembered, with an anchor where all classes have one.
+
+    The anchor is computed with the rounded scale, so that lerp's (1 - scale) gives the shift back
+    to the last digit even where the scale is nearly 1.
     """
-    still = rounded_scale.to(shift) == 1
-    if bool((still & (shift != 0)).any()):
-        return None
-    return torch.where(still, 0.0, shift / (1 - rounded_scale.to(shift))).to(rounded_scale)
+    like = torch.empty((), dtype=dtype, device=device)
+    factors = class_factors(counts, omega, gamma, tau, like)
+    pairs = list(zip(factors.scale.tolist(), factors.shift.tolist(), strict=True))
+    if any(scale == 1 and shift != 0 for scale, shift in pairs):
+        return factors
+    values = [0.0 if scale == 1 else shift / (1 - scale) for scale, shift in pairs]
+    return factors._replace(anchor=like.new_tensor(values))

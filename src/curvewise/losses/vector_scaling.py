@@ -15,6 +15,7 @@ majority, it is the paper's
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -28,7 +29,7 @@ from curvewise.losses.factors import (
     check_class_counts,
     check_class_weights,
     class_factors,
-    constant_factors,
+    fixed_factors,
 )
 
 REDUCTIONS = ("none", "sum", "mean", "weighted_mean", "expected_mean")
@@ -74,7 +75,13 @@ def vs_loss(
     require_choice("reduction", reduction, REDUCTIONS)
     check_logits_and_target(logits, target, len(counts))
     check_hyperparameters(omega, gamma, tau, logits.shape)
-    return unchecked_vs_loss(logits, target, counts, omega, gamma, tau, reduction)
+    drawn = any(isinstance(value, Tensor) for value in (omega, gamma, tau))
+    if drawn or torch.compiler.is_compiling():
+        return unchecked_vs_loss(logits, target, counts, omega, gamma, tau, reduction)
+    logits = at_least_float32(logits)
+    fixed: Any = tuple(omega) if isinstance(omega, Sequence) else omega
+    factors = fixed_factors(counts, fixed, gamma, tau, logits.dtype, logits.device)
+    return scaled_cross_entropy(logits, target, factors, reduction)
 
 
 def unchecked_vs_loss(
@@ -88,12 +95,7 @@ def unchecked_vs_loss(
 ) -> Tensor:
     """`vs_loss` for values that are known to be good, as in a training loop."""
     logits = at_least_float32(logits)
-    drawn = any(isinstance(value, Tensor) for value in (omega, gamma, tau))
-    if drawn or torch.compiler.is_compiling():
-        factors = class_factors(counts, omega, gamma, tau, like=logits)
-    else:
-        weights = tuple(omega) if isinstance(omega, Sequence) else omega
-        factors = constant_factors(counts, weights, gamma, tau, logits.dtype, logits.device)
+    factors = class_factors(counts, omega, gamma, tau, like=logits)
     return scaled_cross_entropy(logits, target, factors, reduction)
 
 
@@ -133,7 +135,10 @@ class VSLoss(nn.Module):
         return scaled_cross_entropy(logits, target, self._factors, self.reduction)
 
     def _factors_like(self, like: Tensor) -> ClassFactors:
-        return class_factors(self.class_counts, self.omega, self.gamma, self.tau, like)
+        settings = (self.class_counts, self.omega, self.gamma, self.tau)
+        if torch.compiler.is_compiling():
+            return class_factors(*settings, like)
+        return fixed_factors(*settings, like.dtype, like.device)
 
     def extra_repr(self) -> str:
         """Show the settings in ``print(module)``."""

@@ -1,12 +1,17 @@
 """The ROC curve and the area under it."""
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from curvewise.errors import InputError, require_open
 from curvewise.roc.inputs import Floats, Labels, Scored, Scores, check_scored
+
+Counts = NDArray[np.int64]
+
+LARGE = 100_000  # samples from which a second thread pays
 
 
 @dataclass(frozen=True)
@@ -82,7 +87,7 @@ def _rates(name: str, values: ArrayLike) -> Floats:
 
 
 def _interpolate(
-    wanted: Floats, start: np.ndarray, end: np.ndarray, x: Floats, y: Floats
+    wanted: Floats, start: Counts, end: Counts, x: Floats, y: Floats
 ) -> Floats | float:
     """Return y at x = wanted on the segments from corner `start` to corner `end`."""
     run = x[end] - x[start]
@@ -138,14 +143,26 @@ def auc(y: Labels, score: Scores, *, weight: Scores | None = None) -> float:
     return (int(below.sum()) + int(up_to.sum())) / (2 * pairs)
 
 
-def negatives_below(data: Scored) -> tuple[np.ndarray, np.ndarray]:
+def negatives_below(data: Scored) -> tuple[Counts, Counts]:
     """For each positive, in ascending order: how many negatives score less; less or the same."""
-    positives, negatives = np.sort(data.positives), np.sort(data.negatives)
-    below = np.searchsorted(negatives, positives, side="left")
+    if len(data.score) < LARGE:
+        return _bounds(np.sort(data.negatives), np.sort(data.positives))
+    # numpy lets other threads run while it sorts and searches, and the halves are independent.
+    with ThreadPoolExecutor(2) as pool:
+        later = pool.submit(lambda: np.sort(data.negatives))
+        positives = np.sort(data.positives)
+        negatives = later.result()
+        halves = pool.map(lambda half: _bounds(negatives, half), np.array_split(positives, 2))
+        below, up_to = (np.concatenate(parts) for parts in zip(*halves, strict=True))
+    return below, up_to
+
+
+def _bounds(ascending: Floats, wanted: Floats) -> tuple[Counts, Counts]:
+    """Return how many of `ascending` are less than each wanted value; less or the same."""
+    below = np.searchsorted(ascending, wanted, side="left")
     up_to = below.copy()
-    in_reach = below < len(negatives)
-    tied = np.flatnonzero(in_reach)
-    tied = tied[negatives[below[tied]] == positives[tied]]
-    if len(tied):
-        up_to[tied] = np.searchsorted(negatives, positives[tied], side="right")
+    tied = np.flatnonzero(below < len(ascending))
+    tied = tied[ascending[below[tied]] == wanted[tied]]
+    if len(tied):  # a second search only where it can differ
+        up_to[tied] = np.searchsorted(ascending, wanted[tied], side="right")
     return below, up_to
