@@ -157,7 +157,7 @@ CASES = {
     "grid": (lambda: cw.roc_band([cw.roc_curve(Y, S)], grid=[2.0]), r"\[0, 1\], got \[2.0\]"),
     "fpr": (lambda: cw.roc_curve(Y, S).tpr_at(1.5), r"fpr must be in \[0, 1\], got 1.5"),
     "partial none": (lambda: cw.roc_curve(Y, S).partial_auc(), "one of max_fpr and min_tpr"),
-    "partial 0": (lambda: cw.roc_curve(Y, S).partial_auc(max_fpr=0), "max_fpr must lie .*got 0"),
+    "partial 0": (lambda: cw.roc_curve(Y, S).partial_auc(max_fpr=0), "needs max_fpr > 0 .*got a width of 0"),
     "fbeta": (lambda: cw.binary_metrics(Y, S, fbeta=-1), "fbeta must be >= 0 .*got -1"),
     "focus": (lambda: cw.FocalLoss(focus=-1), "focus must be >= 0 .*got -1"),
     "film size": (lambda: cw.FiLM(0, 64), "n_lambda must be at least 1, got 0"),

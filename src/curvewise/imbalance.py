@@ -9,7 +9,7 @@ from curvewise.errors import InputError, require_number
 
 Indices = NDArray[np.int64]
 
-# n0 / beta may miss a whole number by rounding: 11 / 1.1 is 9.999...
+# n0 / beta may miss a whole number by rounding: 33 / 1.1 is 29.999...
 ROUNDING = 1e-9
 
 
@@ -50,8 +50,8 @@ def subsample_long_tail(y: ArrayLike, ratio: float, *, seed: int) -> Indices:
     """Return sorted indices of an exponential long tail: class i keeps n ratio^(-i/(C-1)).
 
     Classes are in the order of their labels; the first is the head, the last is `ratio` times
-    rarer. n is the largest head for which every class has enough samples; each class keeps at
-    least one (Cui et al. 2019, arXiv 1901.05555).
+    rarer. If a class has too few samples for that, it stays whole and n is cut to fit, as in
+    `subsample_to_beta`; each class keeps at least one (Cui et al. 2019, arXiv 1901.05555).
     """
     labels = _labels(y)
     ratio = require_number("ratio", ratio, 1)

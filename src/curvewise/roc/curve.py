@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from curvewise.errors import InputError, require_open
+from curvewise.errors import InputError, require_number
 from curvewise.roc.inputs import Floats, Labels, Scored, Scores, check_scored
 
 Counts = NDArray[np.int64]
@@ -48,12 +48,12 @@ class RocCurve:
             )
         if min_tpr is not None:
             # Seen from the other class, TPR >= t is FPR <= 1 - t.
-            limit = 1 - require_open("min_tpr", min_tpr, 0, 1)
+            limit = 1 - require_number("min_tpr", min_tpr, 0, 1)
             flipped = RocCurve(1 - self.tpr[::-1], 1 - self.fpr[::-1], self.thresholds[::-1])
             return flipped.partial_auc(max_fpr=limit, standardized=standardized)
         assert max_fpr is not None
-        if max_fpr != 1:
-            require_open("max_fpr", max_fpr, 0, 1)
+        if require_number("max_fpr", max_fpr, 0, 1) == 0:
+            raise InputError("a partial area needs max_fpr > 0 or min_tpr < 1, got a width of 0")
         inside = int(np.searchsorted(self.fpr, max_fpr, side="right"))
         fpr = np.append(self.fpr[:inside], max_fpr)
         tpr = np.append(self.tpr[:inside], self.tpr_at(max_fpr))
@@ -112,7 +112,7 @@ def roc_curve(
     order = np.argsort(data.score)[::-1]
     score_sorted, positive = data.score[order], data.positive[order]
     weights = np.ones(len(order), np.int64) if data.weight is None else data.weight[order]
-    last_of_tie = np.append(np.flatnonzero(np.diff(score_sorted)), len(order) - 1)
+    last_of_tie = np.append(np.flatnonzero(score_sorted[1:] != score_sorted[:-1]), len(order) - 1)
     true = np.cumsum(weights * positive)[last_of_tie]
     false = np.cumsum(weights * ~positive)[last_of_tie]
     thresholds = score_sorted[last_of_tie]
@@ -139,7 +139,7 @@ def auc(y: Labels, score: Scores, *, weight: Scores | None = None) -> float:
         return roc_curve(y, score, weight=weight).auc
     data = check_scored(y, score)
     below, up_to = negatives_below(data)
-    pairs = np.count_nonzero(data.positive) * np.count_nonzero(~data.positive)
+    pairs = len(below) * (len(data.positive) - len(below))
     return (int(below.sum()) + int(up_to.sum())) / (2 * pairs)
 
 

@@ -20,6 +20,12 @@ class Scored(NamedTuple):
     score: Floats
     weight: Floats | None
 
+    def at_least(self, threshold: float) -> NDArray[np.bool_]:
+        """Who is called positive; compared in float64, whatever the scores are."""
+        if np.isnan(threshold):
+            raise InputError(f"threshold must be a number, got {threshold}")
+        return np.asarray(self.score.astype(np.float64) >= float(threshold))
+
     @property
     def positives(self) -> Floats:
         """Scores of the positive samples."""
@@ -56,7 +62,8 @@ def check_scored(y: Labels, score: Scores, weight: Scores | None = None) -> Scor
         raise InputError(f"weight must be >= 0, got {weights.min():g}")
     if weights[positive].sum() == 0 or weights[~positive].sum() == 0:
         raise InputError("weight must be positive for some sample of each class, got 0 for all")
-    return Scored(positive, scores, weights)
+    there = weights > 0  # a sample of weight 0 is not there
+    return Scored(positive[there], scores[there], weights[there])
 
 
 def to_array(values: ArrayLike | torch.Tensor) -> NDArray[Any]:

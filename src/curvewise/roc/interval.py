@@ -13,10 +13,11 @@ from scipy.optimize import brentq
 from scipy.stats import norm
 
 from curvewise.errors import InputError, require_choice, require_open
-from curvewise.roc.curve import auc, negatives_below
+from curvewise.roc.curve import Counts, auc, negatives_below
 from curvewise.roc.inputs import Floats, Labels, Scored, Scores, check_scored
 
-BLOCK = 32  # bootstrap replicates at a time: small enough to stay in cache
+# Bootstrap replicates a block and draws a block: small enough to stay in cache and in memory.
+BLOCK, MOST_DRAWS = 32, 1 << 20
 
 
 @dataclass(frozen=True)
@@ -85,9 +86,9 @@ def auc_interval(
         area, error = _delong(data)
         reach = float(norm.ppf((1 + level) / 2)) * error
         low, high = max(area - reach, 0.0), min(area + reach, 1.0)
-    if not error > 0:
-        n_positive = int(np.count_nonzero(data.positive))
-        pairs = min(n_positive, len(data.positive) - n_positive)
+    n_positive = int(np.count_nonzero(data.positive))
+    pairs = min(n_positive, len(data.positive) - n_positive)
+    if pairs < 2 or not error > 0:  # resampling a single sample says nothing about its class
         low, high = chernoff_interval(area, pairs, level)
         return AucInterval(area, low, high, level, "chernoff", float("nan"))
     return AucInterval(area, low, high, level, method, error)
@@ -126,7 +127,8 @@ def _bootstrap(data: Scored, n_replicates: int, seed: int) -> Floats:
         return np.array(totals) / (2 * len(few) * len(many))
 
     # Blocks have seeds of their own, so that the number of threads changes nothing.
-    sizes = [min(BLOCK, n_replicates - start) for start in range(0, n_replicates, BLOCK)]
+    most = max(1, min(BLOCK, MOST_DRAWS // len(many)))
+    sizes = [min(most, n_replicates - start) for start in range(0, n_replicates, most)]
     seeds = np.random.SeedSequence(seed).spawn(len(sizes))
     with ThreadPoolExecutor() as pool:
         areas = np.concatenate(list(pool.map(block, zip(seeds, sizes, strict=True))))
@@ -143,17 +145,13 @@ def compare_auc(
     require_open("level", level, 0, 1)
     first, second = check_scored(y, score_a), check_scored(y, score_b)
     placements = [_placements(data) for data in (first, second)]
-    areas = [float(positive.mean()) for positive, _ in placements]
+    pairs = len(placements[0][0]) * len(placements[0][1])
+    areas = [int(positive.sum()) / (2 * pairs) for positive, _ in placements]
     difference = areas[0] - areas[1]
     of_positives = placements[0][0] - placements[1][0]
     of_negatives = placements[0][1] - placements[1][1]
     smaller = min(len(of_positives), len(of_negatives))
-    error = 0.0
-    if smaller > 1:
-        error = sqrt(
-            of_positives.var(ddof=1) / len(of_positives)
-            + of_negatives.var(ddof=1) / len(of_negatives)
-        )
+    error = _error(of_positives, of_negatives) if smaller > 1 else 0.0
     identical = not of_positives.any() and not of_negatives.any()
     if error > 0 or identical:
         method = "delong"
@@ -208,22 +206,30 @@ def _delong(data: Scored) -> tuple[float, float]:
     # ties with those with below <= j.
     beaten = np.cumsum(np.bincount(up_to, minlength=n_negative + 1)[:n_negative])
     reached = np.cumsum(np.bincount(below, minlength=n_negative + 1)[:n_negative])
-    variance = np.var(twice / (2 * n_negative), ddof=1) / n_positive
-    variance += np.var((beaten + reached) / (2 * n_positive), ddof=1) / n_negative
-    return area, sqrt(float(variance))
+    return area, _error(twice, beaten + reached)
 
 
-def _placements(data: Scored) -> tuple[Floats, Floats]:
-    """Return, in the samples' own order, each sample's share of the other class on its right side.
+def _error(of_positives: Counts, of_negatives: Counts) -> float:
+    """Return DeLong's standard error from twice the samples' placements as counts.
 
-    For a positive the fraction of negatives below it, for a negative that of positives above it,
-    ties counting half. Both average to the area.
+    Whole numbers keep a variance of 0 exactly 0, which fractions would not.
+    """
+    pairs = len(of_positives) * len(of_negatives)
+    spread = np.var(of_positives, ddof=1) * len(of_positives)
+    spread += np.var(of_negatives, ddof=1) * len(of_negatives)
+    return sqrt(float(spread)) / (2 * pairs)
+
+
+def _placements(data: Scored) -> tuple[Counts, Counts]:
+    """Return, in the samples' own order, twice the number of the other class on the right side.
+
+    For a positive the negatives below it, for a negative the positives above it, ties counting
+    half. Either sum is twice the area times the number of pairs.
     """
     positives, negatives = data.positives, data.negatives
 
-    def fraction_below(score: Floats, others: Floats) -> Floats:
+    def twice_below(score: Floats, others: Floats) -> Counts:
         others = np.sort(others)
-        twice = np.searchsorted(others, score, "left") + np.searchsorted(others, score, "right")
-        return np.asarray(twice / (2 * len(others)))
+        return np.searchsorted(others, score, "left") + np.searchsorted(others, score, "right")
 
-    return fraction_below(positives, negatives), 1 - fraction_below(negatives, positives)
+    return twice_below(positives, negatives), 2 * len(positives) - twice_below(negatives, positives)

@@ -50,20 +50,27 @@ def binary_metrics(
     require_number("fbeta", fbeta, 0)
     data = check_scored(y, score, weight)
     weights = np.ones(len(data.score)) if data.weight is None else data.weight
-    called = data.score >= threshold
-    total, positive_total = float(weights.sum()), float(weights[data.positive].sum())
-    true = float(weights[called & data.positive].sum())
-    false = float(weights[called & ~data.positive].sum())
-    tpr, fpr = true / positive_total, false / (total - positive_total)
+    called = data.at_least(threshold)
+    true, missed, false, rejected = (
+        float(weights[part].sum())
+        for part in (
+            called & data.positive,
+            ~called & data.positive,
+            called & ~data.positive,
+            ~called & ~data.positive,
+        )
+    )
+    tpr, fpr = true / (true + missed), false / (false + rejected)
     curve = roc_curve(y, score, weight=weight)
-    precision, recall = _precision_recall(curve, positive_total / total)
+    total = true + missed + false + rejected
+    precision, recall = _precision_recall(curve, (true + missed) / total)
     return BinaryMetrics(
         tpr=tpr,
         fpr=fpr,
         precision=true / (true + false) if true + false else 0.0,
-        accuracy=(true + total - positive_total - false) / total,
-        f1=_f_score(true, false, positive_total, 1.0),
-        fbeta=_f_score(true, false, positive_total, fbeta),
+        accuracy=(true + rejected) / total,
+        f1=_f_score(true, false, missed, 1.0),
+        fbeta=_f_score(true, false, missed, fbeta),
         gmean=sqrt(tpr * (1 - fpr)),
         auroc=curve.auc,
         auprc=float(np.trapezoid(precision, recall)),
@@ -71,10 +78,10 @@ def binary_metrics(
     )
 
 
-def _f_score(true: float, false: float, positives: float, beta: float) -> float:
-    """(1 + b^2) P R / (b^2 P + R), rearranged so that it needs no P."""
+def _f_score(true: float, false: float, missed: float, beta: float) -> float:
+    """(1 + b^2) P R / (b^2 P + R) in counts, and 0 without a true positive."""
     weight = beta * beta
-    return (1 + weight) * true / (weight * positives + true + false)
+    return (1 + weight) * true / ((1 + weight) * true + weight * missed + false) if true else 0.0
 
 
 def _precision_recall(curve: RocCurve, share: float) -> tuple[Floats, Floats]:

@@ -102,12 +102,11 @@ def operating_point(
     0.5
     """
     data = check_scored(y, score)
-    if np.isnan(threshold):
-        raise InputError(f"threshold must be a number, got {threshold}")
     share = float(np.mean(data.positive))
     share = share if prevalence is None else require_open("prevalence", prevalence, 0, 1)
-    true = int(np.count_nonzero(data.positives >= threshold))
-    false = int(np.count_nonzero(data.negatives >= threshold))
+    called = data.at_least(threshold)
+    true = int(np.count_nonzero(called & data.positive))
+    false = int(np.count_nonzero(called)) - true
     n_positive = int(np.count_nonzero(data.positive))
     n_negative = len(data.positive) - n_positive
     tpr, fpr = true / n_positive, false / n_negative

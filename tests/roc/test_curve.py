@@ -1,0 +1,196 @@
+"""The ROC curve and its area, against scikit-learn and a loop over pairs."""
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn import metrics
+
+from curvewise import auc, roc_curve
+
+RNG = np.random.default_rng(0)
+Y = (RNG.random(80) < 0.3).astype(int)
+SCORE = RNG.normal(size=80) + Y
+
+CASES = {
+    "distinct scores": (Y, SCORE),
+    "tied scores": (Y, np.round(SCORE)),
+    "all tied": (Y, np.zeros(80)),
+    "perfect": (Y, Y + SCORE / 100),
+    "wrong way round": (Y, -Y + SCORE / 100),
+    "one positive": ([0, 0, 1, 0], [0.1, 0.5, 0.4, 0.4]),
+    "one negative": ([1, 1, 0, 1], [0.1, 0.5, 0.4, 0.4]),
+    "two samples": ([0, 1], [2, 1]),
+}
+every_case = pytest.mark.parametrize(("y", "score"), CASES.values(), ids=CASES)
+
+sample = st.tuples(st.integers(0, 1), st.integers(-6, 6))
+# Whole scores tie often, and their powers are exact. The first two samples hold both classes.
+scored = st.lists(sample, min_size=2, max_size=30).map(
+    lambda samples: (
+        np.array([0, 1] + [label for label, _ in samples[2:]]),
+        np.array([float(score) for _, score in samples]),
+    )
+)
+
+
+@every_case
+@pytest.mark.parametrize("drop_intermediate", [False, True])
+def test_curve_is_that_of_scikit_learn(y, score, drop_intermediate):
+    curve = roc_curve(y, score, drop_intermediate=drop_intermediate)
+    fpr, tpr, thresholds = metrics.roc_curve(y, score, drop_intermediate=drop_intermediate)
+    np.testing.assert_array_equal(curve.fpr, fpr)
+    np.testing.assert_array_equal(curve.tpr, tpr)
+    np.testing.assert_array_equal(curve.thresholds, thresholds)
+
+
+@every_case
+def test_dropping_corners_on_a_line_changes_no_area(y, score):
+    whole, short = roc_curve(y, score), roc_curve(y, score, drop_intermediate=True)
+    assert short.auc == pytest.approx(whole.auc, abs=1e-15)
+    expected = whole.partial_auc(max_fpr=0.1)
+    assert short.partial_auc(max_fpr=0.1) == pytest.approx(expected, abs=1e-15)
+
+
+def test_dropping_does_drop_where_the_curve_runs_straight():
+    y, score = CASES["perfect"]
+    assert len(roc_curve(y, score, drop_intermediate=True).fpr) < len(roc_curve(y, score).fpr)
+
+
+@every_case
+def test_area_counts_pairs_ties_half(y, score):
+    won = total = 0.0
+    for label, high in zip(y, score, strict=True):
+        for other, low in zip(y, score, strict=True):
+            if label == 1 and other == 0:
+                won += 1.0 if high > low else 0.5 if high == low else 0.0
+                total += 1
+    assert auc(y, score) == pytest.approx(won / total, abs=1e-15)
+    assert roc_curve(y, score).auc == pytest.approx(won / total, abs=1e-14)
+    assert metrics.roc_auc_score(y, score) == pytest.approx(won / total, abs=1e-14)
+
+
+@pytest.mark.parametrize("n_positive", [1, 30_000, 119_999])
+def test_area_of_many_samples(n_positive):
+    # Large inputs are sorted and searched in parts.
+    y = np.arange(120_000) < n_positive
+    score = np.random.default_rng(0).integers(0, 5_000, len(y)) + 500 * y
+    assert auc(y, score) == pytest.approx(metrics.roc_auc_score(y, score), abs=1e-12)
+
+
+def test_areas_at_the_ends_are_exact():
+    assert auc(*CASES["perfect"]) == 1
+    assert auc(*CASES["wrong way round"]) == 0
+    assert auc(*CASES["all tied"]) == 0.5
+
+
+@every_case
+@pytest.mark.parametrize("with_zeros", [False, True])
+def test_weights_are_those_of_scikit_learn(y, score, with_zeros):
+    weight = np.random.default_rng(1).random(len(y)) + 0.1
+    if with_zeros and len(y) > 10:
+        weight[::5] = 0
+    expected = metrics.roc_auc_score(y, score, sample_weight=weight)
+    assert auc(y, score, weight=weight) == pytest.approx(expected, abs=1e-14)
+    curve = roc_curve(y, score, weight=weight)
+    fpr, tpr, thresholds = metrics.roc_curve(
+        y, score, sample_weight=weight, drop_intermediate=False
+    )
+    # A sample of weight 0 may leave a corner that scikit-learn does not have, on the same spot.
+    mine = np.isin(curve.thresholds, thresholds)
+    np.testing.assert_allclose(curve.fpr[mine], fpr, atol=1e-14)
+    np.testing.assert_allclose(curve.tpr[mine], tpr, atol=1e-14)
+
+
+def test_whole_weights_are_repetitions():
+    weight = RNG.integers(0, 4, len(Y))
+    score = np.round(SCORE)
+    repeated = roc_curve(np.repeat(Y, weight), np.repeat(score, weight))
+    weighted = roc_curve(Y, score, weight=weight)
+    grid = np.linspace(0, 1, 30)
+    np.testing.assert_allclose(weighted.tpr_at(grid), repeated.tpr_at(grid), atol=1e-14)
+    assert auc(Y, score, weight=weight) == pytest.approx(repeated.auc, abs=1e-14)
+
+
+@pytest.mark.parametrize("tensor", [False, True])
+@pytest.mark.parametrize(
+    "dtype", ["float64", "float32", "float16", "bfloat16", "int64", "int8", "uint8"]
+)
+def test_scores_of_any_type_count_as_their_own_values(dtype, tensor):
+    # Coarse types tie scores that differ; the oracle sees the coarse values, too.
+    score = torch.tensor(40 + 20 * SCORE).clip(0, 127).to(getattr(torch, dtype))
+    expected = metrics.roc_auc_score(Y, score.double().numpy())
+    if not tensor:
+        # Numpy has no bfloat16 of its own.
+        score = (score.float() if dtype == "bfloat16" else score).numpy()
+    assert auc(Y, score) == pytest.approx(expected, abs=1e-14)
+    assert roc_curve(Y, score).auc == pytest.approx(expected, abs=1e-14)
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [Y.tolist(), Y.astype(bool), Y.astype(float), torch.tensor(Y), torch.tensor(Y).bool()],
+    ids=["list", "booleans", "floats", "tensor", "boolean tensor"],
+)
+@pytest.mark.parametrize(
+    "convert",
+    [list, np.asarray, pd.Series, lambda s: torch.tensor(s, requires_grad=True)],
+    ids=["list", "array", "series", "tensor with gradient"],
+)
+def test_containers_make_no_difference(labels, convert):
+    expected = roc_curve(Y, SCORE)
+    curve = roc_curve(labels, convert(SCORE))
+    np.testing.assert_array_equal(curve.tpr, expected.tpr)
+    np.testing.assert_array_equal(curve.thresholds, expected.thresholds)
+    assert auc(labels, convert(SCORE)) == auc(Y, SCORE)
+
+
+def test_boolean_scores_are_one_corner():
+    called = SCORE > 0.5
+    curve = roc_curve(Y, called)
+    assert curve.fpr.tolist() == [0, called[Y == 0].mean(), 1]
+    assert curve.tpr.tolist() == [0, called[Y == 1].mean(), 1]
+
+
+def test_area_is_a_plain_number():
+    assert type(auc(Y, SCORE)) is float
+    assert type(auc(Y, SCORE, weight=np.ones(80))) is float
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.float16])
+def test_scores_at_the_ends_of_the_float_range_are_quiet(dtype):
+    # Warnings are errors here: the gap between the two overflows.
+    ends = np.array([np.finfo(dtype).min, np.finfo(dtype).max])
+    assert roc_curve([0, 1], ends).auc == 1
+
+
+@given(scored)
+@settings(deadline=None)
+def test_area_is_a_share_and_turns_round_with_the_scores(samples):
+    y, score = samples
+    area = auc(y, score)
+    assert 0 <= area <= 1
+    assert auc(y, -score) == pytest.approx(1 - area, abs=1e-15)
+    assert auc(1 - y, score) == pytest.approx(1 - area, abs=1e-15)
+
+
+@given(scored)
+@settings(deadline=None)
+def test_only_the_order_of_scores_matters(samples):
+    y, score = samples
+    stretched = score**3 + score
+    assert auc(y, stretched) == auc(y, score)
+    np.testing.assert_array_equal(roc_curve(y, stretched).tpr, roc_curve(y, score).tpr)
+
+
+@given(scored, st.booleans())
+@settings(deadline=None)
+def test_curve_climbs_from_corner_to_corner(samples, drop_intermediate):
+    curve = roc_curve(*samples, drop_intermediate=drop_intermediate)
+    assert (curve.fpr[0], curve.tpr[0], curve.thresholds[0]) == (0, 0, np.inf)
+    assert (curve.fpr[-1], curve.tpr[-1]) == (1, 1)
+    assert (np.diff(curve.fpr) >= 0).all()
+    assert (np.diff(curve.tpr) >= 0).all()
+    assert (np.diff(curve.thresholds) < 0).all()
