@@ -37,8 +37,8 @@ class FiLM(nn.Module):
     torch.Size([5, 64])
     """
 
-    low: Tensor
-    high: Tensor
+    middle: Tensor
+    reach: Tensor
 
     def __init__(
         self,
@@ -66,9 +66,9 @@ class FiLM(nn.Module):
                 assert isinstance(last, nn.Linear)
                 nn.init.zeros_(last.weight)
                 nn.init.constant_(last.bias, start)
-        low, high = zip(*(lambda_ranges or [(-1.0, 1.0)] * n_lambda), strict=True)
-        self.register_buffer("low", torch.tensor(low))
-        self.register_buffer("high", torch.tensor(high))
+        ranges = lambda_ranges or [(-1.0, 1.0)] * n_lambda  # scaling from [-1, 1] does nothing
+        self.register_buffer("middle", torch.tensor([(low + high) / 2 for low, high in ranges]))
+        self.register_buffer("reach", torch.tensor([(high - low) / 2 for low, high in ranges]))
 
     def forward(self, features: Tensor, lam: Tensor) -> Tensor:
         """Modulate features (n, ...) by lambda: (d,) for all samples, or (n, d)."""
@@ -77,8 +77,7 @@ class FiLM(nn.Module):
                 f"lambda must have {self.n_lambda} entries in its last dimension, "
                 f"got shape {tuple(lam.shape)}"
             )
-        # For the default range (-1, 1) this leaves lambda as it is.
-        lam = (2 * lam.to(self.low) - self.low - self.high) / (self.high - self.low)
+        lam = (lam.to(self.middle) - self.middle) / self.reach
         sigma, mu = self.sigma(lam), self.mu(lam)
         dim = self.channel_dim % features.dim()
         behind = features.dim() - dim - 1
@@ -118,7 +117,7 @@ class Conditioned(nn.Module):
         out: Tensor = self.body(x)
         if not torch.compiler.is_compiling():
             seen, self._tap.seen = self._tap.seen, None
-            if seen is not out:
+            if seen is None or seen[0] is not out or seen[1] != _version(out):
                 raise InputError(
                     "the network does more after its linear layer, so its output is not that "
                     "layer's; name the last layer by layer=..., or move the rest out of the network"
@@ -147,12 +146,17 @@ class Conditioned(nn.Module):
 class _Tap(nn.Module):
     """Stands where the linear layer was: passes its input on and remembers it for the check."""
 
-    seen: Tensor | None = None
+    seen: tuple[Tensor, int] | None = None
 
     def forward(self, x: Tensor) -> Tensor:
         if not torch.compiler.is_compiling():
-            self.seen = x
+            self.seen = (x, _version(x))
         return x
+
+
+def _version(x: Tensor) -> int:
+    """Return how often a tensor was changed in place, as far as PyTorch counts it."""
+    return 0 if x.is_inference() else x._version
 
 
 def condition(
@@ -192,7 +196,11 @@ def condition(
     modules = dict(network.named_modules())
     linear = modules.get(name)
     if not isinstance(linear, nn.Linear) or isinstance(linear, nn.LazyLinear):
-        linears = [n for n, module in modules.items() if isinstance(module, nn.Linear)]
+        linears = [
+            n
+            for n, module in modules.items()
+            if isinstance(module, nn.Linear) and not isinstance(module, nn.LazyLinear)
+        ]
         raise InputError(
             f"layer must name an nn.Linear with known sizes, one of {linears}, got {name!r}"
             f"{did_you_mean(name, linears)}"

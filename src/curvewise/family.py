@@ -6,6 +6,8 @@ a lambda of length 0. `Objective` is all that training asks for.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -62,16 +64,18 @@ class LinearDensity:
         high = require_number("high", self.high, -1e30)
         if not low < high:
             raise InputError(f"high must be greater than low = {low:g}, got {high:g}")
-        if not 0 <= self.height_at_high <= 2 / (high - low):
-            raise InputError(
-                f"height_at_high must be in [0, 2/(high-low)] = [0, {2 / (high - low):g}], "
-                f"got {self.height_at_high:g}"
-            )
+        require_number("height_at_high", self.height_at_high, 0, 2 / (high - low))
 
     @property
     def height_at_low(self) -> float:
         """The density at `low`."""
-        return max(2 / (self.high - self.low) - self.height_at_high, 0.0)
+        return self._heights[0] / (self.high - self.low)
+
+    @cached_property
+    def _heights(self) -> tuple[float, float]:
+        """Heights at low and high times the width; as fractions, since 2 - b may cancel."""
+        at_high = Fraction(self.height_at_high) * (Fraction(self.high) - Fraction(self.low))
+        return max(float(2 - at_high), 0.0), float(at_high)
 
     # With t = (x - low) / (high - low) in [0, 1] and the heights times the width as a and b
     # (a + b = 2), pdf = a (1-t) + b t and cdf = t (a (1-t) + t). Every sum has terms >= 0, so
@@ -79,25 +83,26 @@ class LinearDensity:
 
     def pdf(self, x: Values) -> Values:
         """Return the density at x (array or tensor); 0 outside [low, high]."""
-        t = self._position(x)
-        inside = (t >= 0) & (t <= 1)
-        return inside * (self.height_at_low * (1 - t) + self.height_at_high * t)
+        position = self._position(x)
+        t = position.clip(0, 1)
+        return (position == t) * (self.height_at_low * (1 - t) + self.height_at_high * t)
 
     def cdf(self, x: Values) -> Values:
         """Return P(X <= x)."""
         t = self._position(x).clip(0, 1)
-        return t * (self.height_at_low * (self.high - self.low) * (1 - t) + t)
+        return t * (self._heights[0] * (1 - t) + t)
 
     def ppf(self, u: Values) -> Values:
         """Return the x with cdf(x) = u, for u in [0, 1]."""
         u = _array(u)
-        if not bool(((u >= 0) & (u <= 1)).all()):
-            raise InputError("ppf takes probabilities in [0, 1], got values outside")
-        width = self.high - self.low
-        a, b = self.height_at_low * width, self.height_at_high * width
+        wrong = u[~((u >= 0) & (u <= 1))]
+        if len(wrong):
+            raise InputError(f"ppf takes probabilities in [0, 1], got {float(wrong[0]):g}")
+        a, b = self._heights
         # t = 2u / (a + sqrt(a^2 (1-u) + b^2 u)); the lower clip makes 0/0 at a = u = 0 a zero.
         denominator = (a + (a * a * (1 - u) + b * b * u) ** 0.5).clip(1e-37, 4)
-        return self.low + width * (2 * u / denominator).clip(0, 1)
+        t = (2 * u / denominator).clip(0, 1)
+        return self.low * (1 - t) + self.high * t
 
     def _position(self, x: Values) -> Values:
         return (_array(x) - self.low) / (self.high - self.low)
@@ -225,8 +230,11 @@ class LossFamily:
         inside = ", ".join(f"{name}={value!r}" for name, value in self.settings.items())
         return f"LossFamily({inside}, reduction={self.reduction!r})"
 
+    def _key(self) -> tuple[Any, ...]:
+        return (*self.settings.values(), self.reduction)
+
     def __eq__(self, other: object) -> bool:
-        return repr(self) == repr(other) if isinstance(other, LossFamily) else NotImplemented
+        return self._key() == other._key() if isinstance(other, LossFamily) else NotImplemented
 
     def __hash__(self) -> int:
-        return hash(repr(self))
+        return hash(self._key())

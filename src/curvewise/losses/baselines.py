@@ -24,11 +24,15 @@ def focal_loss(
     left out). Lin et al. 2017, arXiv 1708.02002.
     """
     require_number("focus", focus, 0)
-    log_p = F.log_softmax(at_least_float32(logits), dim=-1)
-    target = target.expand(log_p.shape[:-1])
-    log_p_true = log_p.gather(-1, target.unsqueeze(-1)).squeeze(-1)
-    # 1 - p by expm1: exact where p is nearly 1, which is where focal loss lives.
-    losses = -((-torch.expm1(log_p_true)) ** focus) * log_p_true
+    logits = at_least_float32(logits)
+    target = target.expand(logits.shape[:-1])
+    true = F.one_hot(target, logits.shape[-1]).bool()
+    # By the margin over the other classes and expm1, p and 1 - p are both exact where p is nearly
+    # 1, which is where focal loss lives. The clamp keeps the gradient finite where 1 - p is 0.
+    others = logits.masked_fill(true, -torch.inf).logsumexp(-1)
+    log_p = F.logsigmoid(logits.masked_fill(~true, 0).sum(-1) - others)
+    rest = (-torch.expm1(log_p)).clamp_min(torch.finfo(log_p.dtype).tiny)
+    losses = -(rest**focus) * log_p
     if class_weights is not None:
         losses = losses * class_weights.to(log_p)[target]
     return losses.mean(-1)
