@@ -161,6 +161,22 @@ CASES = {
     "fbeta": (lambda: cw.binary_metrics(Y, S, fbeta=-1), "fbeta must be >= 0 .*got -1"),
     "focus": (lambda: cw.FocalLoss(focus=-1), "focus must be >= 0 .*got -1"),
     "film size": (lambda: cw.FiLM(0, 64), "n_lambda must be at least 1, got 0"),
+    "film range": (
+        lambda: cw.FiLM(1, 2, lambda_ranges=[(1.0, 1.0)]),
+        r"pairs \(low, high > low\), got \[\(1.0, 1.0\)\]",
+    ),
+    "family weights": (
+        lambda: cw.LossFamily(omega=[1.0, 1.0, 1.0]).loss(
+            LOGITS, TARGET, torch.zeros(0), class_counts=(9, 1)
+        ),
+        "must have 2 values",
+    ),
+    "no lambdas": (
+        lambda: cw.condition(torch.nn.Linear(2, 2), cw.LossFamily()).forward_many(
+            LOGITS, torch.zeros(0, 0)
+        ),
+        "at least one lambda, got none",
+    ),
     "film init": (lambda: cw.FiLM(1, 64, init="identiy"), "did you mean 'identity'"),
     "rho": (lambda: cw.SAM([torch.zeros(1)], torch.optim.SGD, rho=-1), "rho must be >= 0 .*got -1"),
 }  # fmt: skip

@@ -57,6 +57,8 @@ class FiLM(nn.Module):
                 raise InputError(f"{name} must be at least 1, got {size}")
         if lambda_ranges is not None and len(lambda_ranges) != n_lambda:
             raise InputError(f"lambda_ranges must have {n_lambda} pairs, got {len(lambda_ranges)}")
+        if lambda_ranges is not None and not all(low < high for low, high in lambda_ranges):
+            raise InputError(f"lambda_ranges must be pairs (low, high > low), got {lambda_ranges}")
         self.n_lambda, self.n_features, self.channel_dim = n_lambda, n_features, channel_dim
         self.sigma = _mlp(n_lambda, hidden, n_features)
         self.mu = _mlp(n_lambda, hidden, n_features)
@@ -139,6 +141,8 @@ class Conditioned(nn.Module):
 
     def forward_many(self, x: Any, lams: Tensor) -> Tensor:
         """Return logits (n_lambda, n, C) at each row of lams (n_lambda, d)."""
+        if len(lams) == 0:
+            raise InputError("forward_many needs at least one lambda, got none")
         features = self.features(x)
         return torch.stack([self.head(features, lam) for lam in lams])
 
@@ -171,7 +175,8 @@ def condition(
 ) -> Conditioned:
     """Give a network ``forward(x, lam)`` by FiLM at its last linear layer.
 
-    The network is not changed; the result shares its parameters.
+    The network is not changed; the result shares its parameters. That nothing follows the linear
+    layer is checked in every forward that is not compiled.
 
     Parameters
     ----------
@@ -206,7 +211,9 @@ def condition(
             f"{did_you_mean(name, linears)}"
         )
     n_lambda = len(family.drawn)
-    ranges = getattr(family, "ranges", None) if scale_lambda else None
+    ranges = getattr(family, "ranges", None) if scale_lambda and n_lambda else None
+    if scale_lambda and n_lambda and ranges is None:
+        raise InputError(f"scale_lambda needs a family with ranges, got {type(family).__name__}")
 
     def film(n_features: int, wanted: bool) -> FiLM | None:
         if not wanted or n_lambda == 0:
@@ -238,7 +245,9 @@ def _replaced(network: nn.Module, name: str, other: nn.Module) -> nn.Module:
     if not name:
         return other
     first, _, rest = name.partition(".")
-    twin = copy.copy(network)  # same parameters; its own table of children
-    twin._modules = dict(network._modules)
+    twin = copy.copy(network)  # same parameters; its own tables of children and hooks
+    for key, table in vars(network).items():
+        if key == "_modules" or "hooks" in key:
+            vars(twin)[key] = copy.copy(table)
     twin._modules[first] = _replaced(network.get_submodule(first), rest, other)
     return twin

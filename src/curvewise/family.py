@@ -64,7 +64,9 @@ class LinearDensity:
         high = require_number("high", self.high, -1e30)
         if not low < high:
             raise InputError(f"high must be greater than low = {low:g}, got {high:g}")
-        require_number("height_at_high", self.height_at_high, 0, 2 / (high - low))
+        height = require_number("height_at_high", self.height_at_high, 0, 2 / (high - low))
+        for name, value in (("low", low), ("high", high), ("height_at_high", height)):
+            object.__setattr__(self, name, value)  # plain floats, whatever kind of number came
 
     @property
     def height_at_low(self) -> float:
@@ -217,6 +219,8 @@ class LossFamily:
         """Return `vs_loss` at lambda: (d,) for all, (n, d) per sample, (K, 1, d) per model."""
         counts = check_class_counts(class_counts)
         values = self.hyperparameters(lam)
+        if isinstance(values["omega"], tuple):
+            check_class_weights(values["omega"], len(counts))
         if lam.dim() == 1 and lam.device.type == "cpu" and not torch.compiler.is_compiling():
             # One draw for the whole batch: as numbers it costs less than as tensors.
             values = {name: _number(value) for name, value in values.items()}

@@ -25,7 +25,7 @@ def focal_loss(
     """
     require_number("focus", focus, 0)
     logits = at_least_float32(logits)
-    target = target.expand(logits.shape[:-1])
+    target = target.long().expand(logits.shape[:-1])
     true = F.one_hot(target, logits.shape[-1]).bool()
     # By the margin over the other classes and expm1, p and 1 - p are both exact where p is nearly
     # 1, which is where focal loss lives. The clamp keeps the gradient finite where 1 - p is 0.
@@ -60,7 +60,7 @@ def ldam_loss(
     """
     require_number("scale", scale, 0)
     logits = at_least_float32(logits)
-    target = target.expand(logits.shape[:-1])
+    target = target.long().expand(logits.shape[:-1])
     margins = ldam_margins(class_counts, max_margin).to(logits)
     handicap = F.one_hot(target, logits.shape[-1]) * margins
     log_p = F.log_softmax(scale * (logits - handicap), dim=-1)

@@ -89,6 +89,7 @@ class SAM(Optimizer):
             raise InputError("descend() must follow ascend()")
         self._return()
         self.base.step()
+        self._opt_called = True  # what a learning rate schedule looks for
         self.zero_grad()
 
     def _return(self) -> None:
@@ -104,9 +105,16 @@ class SAM(Optimizer):
         evaluate = torch.enable_grad()(closure)
         loss = evaluate()
         self.ascend()
-        evaluate()
+        try:
+            evaluate()
+        except BaseException:  # Ctrl-C too: never leave the weights at the worst point
+            self._return()
+            raise
         self.descend()
         return loss
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**super().__getstate__(), "base": self.base, "_climbed": self._climbed}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Load what `state_dict` gave: groups (with rho) and the base optimiser's state."""

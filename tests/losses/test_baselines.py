@@ -1,0 +1,214 @@
+"""Focal, LDAM and AUC-margin losses against plain loops from their formulas."""
+
+from math import exp, log
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+import curvewise as cw
+
+COUNTS = (700, 80, 20)
+TARGET = torch.tensor([0, 1, 2, 0, 2, 1])
+BINARY = torch.tensor([0, 1, 0, 0, 1, 0])
+
+
+def log_softmax(row: list[float]) -> list[float]:
+    return [z - log(sum(exp(other) for other in row)) for z in row]
+
+
+def three_class_logits(*shape: int) -> Tensor:
+    return torch.randn(*shape, 6, 3, dtype=torch.float64)
+
+
+@pytest.mark.parametrize("focus", [0.0, 0.5, 2.0])
+@pytest.mark.parametrize("weights", [None, (0.2, 0.5, 1.3)])
+def test_focal_loss_is_its_formula(focus: float, weights: tuple[float, ...] | None) -> None:
+    logits, total = three_class_logits(), 0.0
+    for row, label in zip(logits.tolist(), TARGET.tolist(), strict=True):
+        log_p = log_softmax(row)[label]
+        total -= (weights[label] if weights else 1.0) * (1 - exp(log_p)) ** focus * log_p
+    class_weights = torch.tensor(weights, dtype=torch.float64) if weights else None
+    loss = cw.focal_loss(logits, TARGET, focus=focus, class_weights=class_weights)
+    assert loss.item() == pytest.approx(total / len(TARGET), rel=1e-13, abs=0)
+
+
+def test_focal_loss_without_focus_is_cross_entropy() -> None:
+    logits = three_class_logits().requires_grad_()
+    losses = cw.focal_loss(logits, TARGET, focus=0.0), F.cross_entropy(logits, TARGET)
+    torch.testing.assert_close(*losses)
+    torch.testing.assert_close(*(torch.autograd.grad(loss, logits)[0] for loss in losses))
+
+
+@pytest.mark.parametrize("focus", [0.0, 0.5, 1.0, 2.0])
+def test_focal_loss_stays_finite_for_sure_predictions(focus: float) -> None:
+    logits = torch.tensor([[200.0, 0.0], [-1e4, 1e4]], requires_grad=True)
+    loss = cw.focal_loss(logits, torch.tensor([0, 0]), focus=focus)
+    loss.backward()
+    assert loss.item() == pytest.approx(1e4)  # 0 for the first, 2e4 for the second
+    assert logits.grad.isfinite().all()
+
+
+def test_focal_loss_keeps_small_losses() -> None:
+    # Here 1 - p is 1e-13: any subtraction from 1 keeps three digits of it.
+    logits = torch.tensor([[30.0, 0.0]], dtype=torch.float64)
+    rest = exp(-30) / (1 + exp(-30))
+    loss = cw.focal_loss(logits, torch.tensor([0]), focus=2.0).item()
+    assert loss == pytest.approx(rest**3, rel=1e-10, abs=0)
+
+
+@pytest.mark.parametrize(("max_margin", "scale"), [(0.5, 30.0), (0.3, 1.0), (0.0, 1.0)])
+def test_ldam_loss_is_its_formula(max_margin: float, scale: float) -> None:
+    margins = [max_margin * (min(COUNTS) / count) ** 0.25 for count in COUNTS]
+    assert cw.ldam_margins(COUNTS, max_margin).tolist() == pytest.approx(margins, rel=1e-14, abs=0)
+    assert margins[COUNTS.index(min(COUNTS))] == max_margin
+    logits, total = three_class_logits(), 0.0
+    for row, label in zip(logits.tolist(), TARGET.tolist(), strict=True):
+        handicapped = [z - (margins[c] if c == label else 0.0) for c, z in enumerate(row)]
+        total -= log_softmax([scale * z for z in handicapped])[label]
+    loss = cw.ldam_loss(
+        logits, TARGET, class_counts=COUNTS, max_margin=max_margin, scale=scale
+    ).item()
+    assert loss == pytest.approx(total / len(TARGET), rel=1e-13, abs=0)
+
+
+def test_auc_margin_loss_is_its_formula() -> None:
+    score = torch.rand(6, dtype=torch.float64)
+    a, b, dual, p, margin = 0.7, 0.2, 0.4, 0.1, 0.9
+    total = 0.0
+    for h, label in zip(score.tolist(), BINARY.tolist(), strict=True):
+        if label == 1:
+            total += (1 - p) * (h - a) ** 2 + 2 * dual * (p * (1 - p) * margin - (1 - p) * h)
+        else:
+            total += p * (h - b) ** 2 + 2 * dual * (p * (1 - p) * margin + p * h)
+        total -= p * (1 - p) * dual**2
+    a, b, dual = (torch.tensor(value, dtype=torch.float64) for value in (a, b, dual))
+    settings = {"mean_positive": a, "mean_negative": b, "dual": dual}
+    loss = cw.auc_margin_loss(score, BINARY, positive_rate=p, margin=margin, **settings)
+    assert loss.item() == pytest.approx(total / 6, rel=1e-13, abs=0)
+
+
+@pytest.mark.parametrize("margin", [1.0, 0.1])
+def test_auc_margin_loss_has_its_saddle_point_at_the_class_means(margin: float) -> None:
+    score = torch.tensor([0.1, 0.8, 0.3, 0.2, 0.5, 0.4], dtype=torch.float64)
+    positive, negative = score[BINARY == 1], score[BINARY == 0]
+    a, b = positive.mean().requires_grad_(), negative.mean().requires_grad_()
+    shortfall = (margin + b - a).clamp(min=0).detach()
+    dual = shortfall.clone().requires_grad_()
+    settings = {"mean_positive": a, "mean_negative": b, "dual": dual}
+    loss = cw.auc_margin_loss(score, BINARY, positive_rate=1 / 3, margin=margin, **settings)
+    spread = positive.var(correction=0) + negative.var(correction=0)
+    torch.testing.assert_close(loss, (1 / 3) * (2 / 3) * (spread + shortfall**2))
+    to_a, to_b, to_dual = torch.autograd.grad(loss, (a, b, dual))
+    assert to_a.item() == pytest.approx(0, abs=1e-15)
+    assert to_b.item() == pytest.approx(0, abs=1e-15)
+    # Inside, the dual is stationary; at its bound of 0 the loss falls with it.
+    assert to_dual.item() == pytest.approx(0, abs=1e-15) if shortfall > 0 else to_dual < 0
+
+
+def test_the_auc_margin_module_reverses_the_gradient_of_its_dual_alone() -> None:
+    objective, logits = cw.AUCMarginLoss(margin=0.8), torch.randn(6, 2)
+    with torch.no_grad():
+        for parameter, value in zip(objective.parameters(), (0.6, 0.3, 0.25), strict=True):
+            parameter.fill_(value)
+    copies = {n: p.detach().clone().requires_grad_() for n, p in objective.named_parameters()}
+    score = torch.softmax(logits, -1)[:, 1]
+    plain = cw.auc_margin_loss(score, BINARY, positive_rate=0.1, margin=0.8, **copies)
+    loss = objective.loss(logits, BINARY, objective.draw(1)[0], class_counts=(90, 10))
+    torch.testing.assert_close(loss, plain)
+    plain.backward()
+    loss.backward()
+    torch.testing.assert_close(objective.mean_positive.grad, copies["mean_positive"].grad)
+    torch.testing.assert_close(objective.mean_negative.grad, copies["mean_negative"].grad)
+    torch.testing.assert_close(objective.dual.grad, -copies["dual"].grad)
+    assert objective.dual.grad != 0
+
+
+def test_the_dual_is_brought_back_to_zero() -> None:
+    objective, fresh, logits = cw.AUCMarginLoss(), cw.AUCMarginLoss(), torch.randn(6, 2)
+    objective.dual.data.fill_(-0.5)
+    losses = [o.loss(logits, BINARY, o.draw(1), class_counts=(4, 2)) for o in (objective, fresh)]
+    assert objective.dual.item() == 0
+    assert torch.equal(*losses)
+
+
+def test_gradients_pass_gradcheck() -> None:
+    logits = three_class_logits().requires_grad_()
+    assert torch.autograd.gradcheck(lambda z: cw.focal_loss(z, TARGET, focus=1.5), logits)
+    ldam = {"class_counts": COUNTS, "scale": 3.0}
+    assert torch.autograd.gradcheck(lambda z: cw.ldam_loss(z, TARGET, **ldam), logits)
+    inputs = [torch.rand(shape, dtype=torch.float64, requires_grad=True) for shape in (6, (), ())]
+    dual = torch.tensor(0.3, dtype=torch.float64, requires_grad=True)
+
+    def auc_margin(score: Tensor, a: Tensor, b: Tensor, dual: Tensor) -> Tensor:
+        settings = {"mean_positive": a, "mean_negative": b, "dual": dual}
+        return cw.auc_margin_loss(score, BINARY, positive_rate=0.2, **settings)
+
+    assert torch.autograd.gradcheck(auc_margin, (*inputs, dual))
+
+
+@pytest.mark.parametrize("objective", [cw.FocalLoss(1.5), cw.LDAMLoss(scale=4.0)])
+def test_stacked_logits_agree_with_single_calls(objective: cw.Objective) -> None:
+    logits, lam = three_class_logits(4), objective.draw(1)[0]
+    stacked = objective.loss(logits, TARGET, lam, class_counts=COUNTS)
+    singles = [objective.loss(one, TARGET, lam, class_counts=COUNTS) for one in logits]
+    torch.testing.assert_close(stacked, torch.stack(singles))
+
+
+def test_stacked_auc_margin_losses_agree_with_single_calls() -> None:
+    objective, logits = cw.AUCMarginLoss(), torch.randn(4, 6, 2)
+    for parameter, value in zip(objective.parameters(), (0.6, 0.3, 0.25), strict=True):
+        parameter.data.fill_(value)
+    losses = [
+        objective.loss(z, BINARY, torch.zeros(0), class_counts=(4, 2)) for z in (logits, *logits)
+    ]
+    torch.testing.assert_close(losses[0], torch.stack(losses[1:]))
+
+
+def test_descent_on_the_auc_margin_loss_raises_the_auc() -> None:
+    generator = torch.Generator().manual_seed(3)
+    target = (torch.arange(330) < 30).long()
+    x = torch.randn(330, 2, generator=generator) + target[:, None] * torch.tensor([2.0, 0.0])
+    network, objective = torch.nn.Linear(2, 2), cw.AUCMarginLoss()
+    torch.nn.init.zeros_(network.weight)
+    network.weight.data[0, 0] = 1.0  # starts out the wrong way round
+
+    def area() -> float:
+        score = network(x).diff(dim=1).squeeze(1)
+        return (score[target == 1, None] > score[target == 0]).float().mean().item()
+
+    before = area()
+    optimizer = torch.optim.SGD([*network.parameters(), *objective.parameters()], lr=0.5)
+    for _ in range(400):
+        optimizer.zero_grad()
+        objective.loss(network(x), target, objective.draw(1), class_counts=(300, 30)).backward()
+        optimizer.step()
+    assert before < 0.2
+    assert area() > 0.85
+    assert objective.mean_positive > objective.mean_negative
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: cw.FocalLoss(focus=-1.0), "focus must be >= 0 and finite, got -1"),
+        (lambda: cw.LDAMLoss(max_margin=-0.5), r"max_margin must be >= 0 .* got -0\.5"),
+        (lambda: cw.LDAMLoss(scale=float("inf")), "scale must be .* finite, got inf"),
+        (lambda: cw.AUCMarginLoss(margin=-1.0), "margin must be >= 0 and finite, got -1"),
+        (lambda: cw.ldam_margins([5.0, 0.0]), r"positive numbers, got \[5\.0, 0\.0\]"),
+    ],
+)
+def test_settings_out_of_range_are_refused(make, message: str) -> None:
+    with pytest.raises(cw.InputError, match=message):
+        make()
+
+
+def test_the_auc_margin_loss_is_for_two_classes_that_both_occur() -> None:
+    logits, lam = torch.randn(6, 3), torch.zeros(0)
+    with pytest.raises(cw.InputError, match="needs two classes, got 3"):
+        cw.AUCMarginLoss().loss(logits, TARGET, lam, class_counts=COUNTS)
+    half = torch.tensor(0.5)
+    settings = {"mean_positive": half, "mean_negative": half, "dual": half}
+    with pytest.raises(cw.InputError, match="strictly between 0 and 1, got 1"):
+        cw.auc_margin_loss(torch.rand(6), BINARY, positive_rate=1.0, **settings)

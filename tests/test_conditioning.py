@@ -1,0 +1,252 @@
+"""FiLM against plain loops, and the adapter on networks of many shapes."""
+
+import copy
+import pickle
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+import curvewise as cw
+
+FAMILY = cw.LossFamily(tau=cw.LinearDensity(0.0, 3.0, 0.33))
+FIXED = cw.LossFamily(tau=2.0)
+THREE = torch.tensor([3.0])
+
+
+class Named(nn.Module):
+    """A network whose head has a name and is registered first, so that order alone misleads."""
+
+    def __init__(self, name: str, head: nn.Module) -> None:
+        super().__init__()
+        self.name = name
+        self.add_module(name, head)
+        self.body = nn.Linear(6, 8)
+        self.gain = nn.Parameter(torch.ones(8))  # a parameter that belongs to no layer
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.get_submodule(self.name)(torch.relu(self.body(x)) * self.gain)
+
+
+def flat_network() -> nn.Sequential:
+    return nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 2))
+
+
+def parameter_count(module: nn.Module) -> int:
+    return sum(parameter.numel() for parameter in module.parameters())
+
+
+def modulate_by_loop(film: cw.FiLM, features: Tensor, lam: Tensor, channel_dim: int) -> Tensor:
+    out = torch.empty_like(features)
+    inputs, outputs = features.movedim(channel_dim, 1), out.movedim(channel_dim, 1)
+    for sample in range(len(features)):
+        own = lam if lam.dim() == 1 else lam[sample]
+        sigma, mu = (
+            last.weight @ (first.weight @ own + first.bias).clamp(min=0) + last.bias
+            for first, _, last in (film.sigma, film.mu)
+        )
+        for feature in range(film.n_features):
+            modulated = sigma[feature] * inputs[sample, feature] + mu[feature]
+            outputs[sample, feature] = modulated
+    return out
+
+
+def lambda_fed(film: cw.FiLM, lam: Tensor) -> Tensor:
+    """Return lambda as the sigma MLP receives it."""
+    received: list[Tensor] = []
+    with film.sigma.register_forward_pre_hook(lambda _, inputs: received.append(inputs[0])):
+        film(torch.ones(1, film.n_features), lam)
+    return received[0]
+
+
+def test_film_has_the_parameters_of_the_paper() -> None:
+    film = cw.FiLM(1, 64)
+    for mlp in (film.sigma, film.mu):
+        weights = [p for name, p in mlp.named_parameters() if name.endswith("weight")]
+        assert sum(weight.numel() for weight in weights) == 1 * 128 + 128 * 64 == 8320
+    assert parameter_count(film) == 2 * (8320 + 128 + 64)
+
+
+@pytest.mark.parametrize("per_sample", [False, True])
+@pytest.mark.parametrize(
+    ("shape", "channel_dim"), [((5, 4), 1), ((5, 4), -1), ((5, 4, 3, 2), 1), ((5, 3, 4), -1)]
+)
+def test_film_is_the_formula(shape: tuple[int, ...], channel_dim: int, per_sample: bool) -> None:
+    film = cw.FiLM(2, 4, hidden=7, channel_dim=channel_dim).double()
+    features = torch.randn(shape, dtype=torch.float64)
+    lam = torch.rand((5, 2) if per_sample else (2,), dtype=torch.float64) * 3
+    expected = modulate_by_loop(film, features, lam, channel_dim)
+    torch.testing.assert_close(film(features, lam), expected, rtol=1e-12, atol=1e-12)
+
+
+def test_identity_start_gives_the_features_back_exactly() -> None:
+    features = torch.randn(5, 4, 3, 3)
+    assert torch.equal(cw.FiLM(1, 4, init="identity")(features, THREE), features)
+    assert not torch.allclose(cw.FiLM(1, 4, init="paper")(features, THREE), features)
+
+
+def test_scaled_lambda_runs_from_minus_one_to_one() -> None:
+    film = cw.FiLM(2, 4, lambda_ranges=[(0.0, 3.0), (0.5, 0.99)])
+    lams = torch.tensor([[0.0, 0.5], [1.5, 0.745], [3.0, 0.99]])
+    expected = torch.tensor([[-1.0, -1.0], [0.0, 0.0], [1.0, 1.0]])
+    torch.testing.assert_close(lambda_fed(film, lams), expected, rtol=0, atol=1e-6)
+    scaled = cw.condition(flat_network(), FAMILY, scale_lambda=True)
+    assert lambda_fed(scaled.film, FAMILY.at(tau=3.0)).item() == 1
+    assert lambda_fed(scaled.film, FAMILY.at(tau=0.0)).item() == -1
+
+
+@pytest.mark.parametrize("value", [0.0, 1e-9, 0.1, 0.37, 3.0])
+def test_raw_lambda_is_fed_as_it_is(value: float) -> None:
+    lam = torch.tensor([value])
+    assert torch.equal(lambda_fed(cw.FiLM(1, 4), lam), lam)
+
+
+NETWORKS = {
+    "sequential": (flat_network, "2"),
+    "bare linear": (lambda: nn.Linear(6, 2), ""),
+    "fc": (lambda: Named("fc", nn.Linear(8, 2)), "fc"),
+    "head": (lambda: Named("head", nn.Linear(8, 2)), "head"),
+    "linear": (lambda: Named("linear", nn.Linear(8, 2)), "linear"),
+    "classifier": (
+        lambda: Named("classifier", nn.Sequential(nn.Linear(8, 5), nn.ReLU(), nn.Linear(5, 2))),
+        "classifier.2",
+    ),
+    "nested": (lambda: nn.Sequential(nn.Linear(6, 6), nn.Sequential(flat_network())), "1.0.2"),
+}
+
+
+@pytest.mark.parametrize("at", ["penultimate", "logits", "both"])
+@pytest.mark.parametrize(("make", "last"), NETWORKS.values(), ids=NETWORKS)
+def test_the_last_linear_layer_is_found(make, last: str, at: str) -> None:
+    network, x = make(), torch.randn(5, 6)
+    conditioned = cw.condition(network, FAMILY, at, init="identity")
+    assert conditioned.linear is network.get_submodule(last)
+    assert torch.equal(conditioned(x, THREE), network(x))
+
+
+def test_convolutional_networks_are_conditioned_after_their_pooling() -> None:
+    pooling = (nn.AdaptiveAvgPool2d(1), nn.Flatten())
+    network = nn.Sequential(nn.Conv2d(1, 4, 3), nn.ReLU(), *pooling, nn.Linear(4, 2))
+    conditioned, x = cw.condition(network, FAMILY), torch.randn(5, 1, 6, 6)
+    expected = network[-1](conditioned.film(network[:-1](x), THREE))
+    torch.testing.assert_close(conditioned(x, THREE), expected)
+
+
+def test_at_says_where_film_stands() -> None:
+    network, x = flat_network(), torch.randn(5, 6)
+    features = network[:2](x)
+    before = cw.condition(network, FAMILY, "penultimate")
+    after = cw.condition(network, FAMILY, "logits")
+    both = cw.condition(network, FAMILY, "both")
+    assert (before.film_logits, after.film) == (None, None)
+    assert torch.equal(before(x, THREE), network[2](before.film(features, THREE)))
+    assert torch.equal(after(x, THREE), after.film_logits(network(x), THREE))
+    around = both.film_logits(network[2](both.film(features, THREE)), THREE)
+    assert torch.equal(both(x, THREE), around)
+
+
+def test_a_layer_can_be_named() -> None:
+    network = Named("output", nn.Linear(8, 2))  # not a name that is looked for
+    conditioned = cw.condition(network, FAMILY, layer="output", init="identity")
+    x = torch.randn(5, 6)
+    assert torch.equal(conditioned(x, THREE), network(x))
+    with pytest.raises(cw.InputError, match=r"got 'outputs'; did you mean 'output'\?"):
+        cw.condition(network, FAMILY, layer="outputs")
+
+
+def test_networks_that_cannot_be_conditioned_are_refused() -> None:
+    with pytest.raises(cw.InputError, match=r"nn\.Linear, got Conv2d"):
+        cw.condition(nn.Conv2d(1, 1, 1), FAMILY)
+    with pytest.raises(cw.InputError, match=r"did you mean 'logits'\?"):
+        cw.condition(flat_network(), FAMILY, at="logit")
+
+
+def test_a_lazy_layer_is_refused() -> None:
+    with pytest.raises(cw.InputError, match=r"must name an nn\.Linear with known sizes"):
+        cw.condition(nn.Sequential(nn.LazyLinear(2)), FAMILY)
+
+
+def test_a_lazy_layer_is_not_suggested_instead_of_itself() -> None:
+    with pytest.raises(cw.InputError, match=r"got '0'$"):
+        cw.condition(nn.Sequential(nn.LazyLinear(2)), FAMILY)
+
+
+@pytest.mark.parametrize("more", [nn.Softmax(-1), nn.ReLU(), nn.ReLU(inplace=True)])
+def test_a_network_that_goes_on_after_its_linear_layer_is_refused(more: nn.Module) -> None:
+    conditioned = cw.condition(nn.Sequential(nn.Linear(6, 2), more), FAMILY)
+    with pytest.raises(cw.InputError, match="does more after its linear layer"):
+        conditioned(torch.randn(5, 6), THREE)
+
+
+def test_the_network_stays_as_it_was_and_shares_its_parameters() -> None:
+    network = Named("fc", nn.Linear(8, 2))
+    children, x = dict(network.named_modules()), torch.randn(5, 6)
+    before = network(x)
+    conditioned = cw.condition(network, FAMILY)
+    conditioned(x, THREE)
+    assert dict(network.named_modules()) == children
+    assert torch.equal(network(x), before)
+    shared = {id(parameter) for parameter in conditioned.parameters()}
+    assert {id(parameter) for parameter in network.parameters()} <= shared
+
+
+def test_nothing_drawn_adds_nothing() -> None:
+    network, x = flat_network(), torch.randn(5, 6)
+    conditioned = cw.condition(network, FIXED, "both")
+    assert parameter_count(conditioned) == parameter_count(network)
+    for lam in (None, FIXED.at(), FIXED.draw(5)):
+        assert torch.equal(conditioned(x, lam), network(x))
+    assert torch.equal(conditioned(x), network(x))
+
+
+@pytest.mark.parametrize("family", [FAMILY, FIXED])
+def test_many_lambda_cost_one_pass_through_the_body(family: cw.LossFamily) -> None:
+    network, x, passes = flat_network(), torch.randn(5, 6), []
+    conditioned, lams = cw.condition(network, family, "both"), family.draw(4)
+    singles = torch.stack([conditioned(x, lam) for lam in lams])
+    network[0].register_forward_hook(lambda *_: passes.append(1))
+    assert torch.equal(conditioned.forward_many(x, lams), singles)
+    assert singles.shape == (4, 5, 2)
+    assert len(passes) == 1
+
+
+def test_lambda_must_fit() -> None:
+    conditioned, x = cw.condition(flat_network(), FAMILY), torch.randn(5, 6)
+    with pytest.raises(cw.InputError, match="needs lambda, got None"):
+        conditioned(x)
+    with pytest.raises(cw.InputError, match=r"1 entries .* got shape \(2,\)"):
+        conditioned(x, torch.zeros(2))
+
+
+def test_copies_and_saved_weights_give_the_same_logits() -> None:
+    conditioned, x = cw.condition(flat_network(), FAMILY), torch.randn(5, 6)
+    other = cw.condition(flat_network(), FAMILY)
+    assert not torch.equal(other(x, THREE), conditioned(x, THREE))
+    other.load_state_dict(conditioned.state_dict())
+    for twin in (copy.deepcopy(conditioned), pickle.loads(pickle.dumps(conditioned)), other):
+        assert torch.equal(twin(x, THREE), conditioned(x, THREE))
+    twin.linear.weight.data.zero_()
+    assert conditioned.linear.weight.any()
+
+
+def test_compiled_and_functional_calls_work() -> None:
+    conditioned, x = cw.condition(flat_network(), FAMILY), torch.randn(5, 6)
+    compiled = torch.compile(conditioned, backend="eager", fullgraph=True)
+    torch.testing.assert_close(compiled(x, THREE), conditioned(x, THREE))
+    other = cw.condition(flat_network(), FAMILY)
+    called = torch.func.functional_call(conditioned, other.state_dict(), (x, THREE))
+    assert torch.equal(called, other(x, THREE))
+
+
+def test_gradients_reach_film_and_body() -> None:
+    conditioned = cw.condition(flat_network(), FAMILY, "both")
+    conditioned(torch.randn(5, 6), THREE).square().sum().backward()
+    assert all(parameter.grad.any() for parameter in conditioned.parameters())
+
+
+def test_a_float64_network_gets_a_float64_film() -> None:
+    conditioned = cw.condition(flat_network().double(), FAMILY, "both")
+    assert {parameter.dtype for parameter in conditioned.parameters()} == {torch.float64}
+    # Draws are float32 by default, and must serve such a network too.
+    logits = conditioned(torch.randn(5, 6, dtype=torch.float64), FAMILY.draw(5))
+    assert logits.dtype == torch.float64

@@ -1,0 +1,293 @@
+"""Linear densities against integration, 50 digits and Kolmogorov-Smirnov; families of losses."""
+
+from itertools import product
+
+import mpmath
+import numpy as np
+import pytest
+import torch
+from hypothesis import example, given
+from hypothesis import strategies as st
+from scipy.integrate import quad
+from scipy.stats import kstest
+
+import curvewise as cw
+
+UNIT = st.floats(0, 1)
+PROBABILITIES = np.linspace(0, 1, 41)
+
+
+@st.composite
+def densities(draw: st.DrawFn) -> cw.LinearDensity:
+    low = draw(st.floats(-5, 5))
+    high = low + draw(st.floats(0.1, 10))
+    return cw.LinearDensity(low, high, draw(UNIT) * (2 / (high - low)))
+
+
+@pytest.mark.parametrize("height", [0.0, 0.1, 1 / 3, 0.5, 2 / 3])
+def test_cdf_is_the_integral_of_pdf(height: float) -> None:
+    density = cw.LinearDensity(-1.0, 2.0, height)
+    for x in (-1.0, -0.4, 0.5, 1.7, 2.0):
+        area, _ = quad(density.pdf, -1.0, x)
+        assert density.cdf(x) == pytest.approx(area, abs=1e-13)
+        assert density.ppf(area) == pytest.approx(x, abs=1e-6 if height in (0.0, 2 / 3) else 1e-12)
+    assert density.pdf(2.0) == height
+    assert density.pdf(-1.0) == density.height_at_low == pytest.approx(2 / 3 - height)
+
+
+def test_flat_and_triangular_densities_have_their_closed_forms() -> None:
+    x = np.linspace(0, 4, 33)
+    flat, rising, falling = (cw.LinearDensity(0.0, 4.0, height) for height in (0.25, 0.5, 0.0))
+    assert (flat.pdf(x) == 0.25).all()
+    assert (flat.cdf(x) == x / 4).all()
+    assert (flat.ppf(x / 4) == x).all()
+    np.testing.assert_allclose(rising.cdf(x), (x / 4) ** 2, rtol=1e-15)
+    np.testing.assert_allclose(rising.ppf(PROBABILITIES), 4 * PROBABILITIES**0.5, rtol=1e-15)
+    np.testing.assert_allclose(falling.cdf(x), x / 4 * (2 - x / 4), rtol=1e-15)
+    upper = 4 * PROBABILITIES / (1 + (1 - PROBABILITIES) ** 0.5)
+    np.testing.assert_allclose(falling.ppf(PROBABILITIES), upper, rtol=1e-15)
+
+
+NEARLY_FLAT = [-1e-12, -1e-15, 0.0, 3e-16, 1e-14, 1e-12, 1e-8]
+NEARLY_TRIANGULAR = [-1 + 1e-5, 1 - 1e-5]
+
+
+@pytest.mark.parametrize("offset", NEARLY_FLAT + NEARLY_TRIANGULAR)
+def test_nearly_flat_and_nearly_triangular_slopes_are_exact(offset: float) -> None:
+    density = cw.LinearDensity(0.0, 3.0, (1 + offset) / 3)
+    with mpmath.workdps(50):
+        b = 3 * mpmath.mpf(density.height_at_high)
+        a = 2 - b
+        for u in (1e-9, 0.1, 0.37, 0.5, 0.99, 1 - 1e-12):
+            root = mpmath.sqrt(a**2 + (b**2 - a**2) * u)
+            x = 3 * (root - a) / (b - a) if a != b else 3 * mpmath.mpf(u)
+            assert float(density.ppf(u)) == pytest.approx(float(x), rel=1e-15, abs=0)
+            t = mpmath.mpf(u) / 3
+            area = a * t + (b - a) / 2 * t**2
+            assert float(density.cdf(u)) == pytest.approx(float(area), rel=1e-15, abs=0)
+
+
+@given(densities(), UNIT)
+def test_ppf_inverts_cdf(density: cw.LinearDensity, u: float) -> None:
+    assert float(density.cdf(density.ppf(u))) == pytest.approx(u, abs=1e-13)
+
+
+@given(densities(), st.lists(UNIT, min_size=2))
+def test_cdf_and_ppf_never_fall_and_stay_in_range(
+    density: cw.LinearDensity, levels: list[float]
+) -> None:
+    x = density.ppf(sorted(levels))
+    # Ties in exact arithmetic may come out a rounding apart.
+    assert (np.diff(x) >= -1e-14).all()
+    u = density.cdf(np.sort(x))
+    assert (np.diff(u) >= -1e-15).all()
+    assert ((u >= 0) & (u <= 1 + 1e-15)).all()
+
+
+@given(densities())
+@example(cw.LinearDensity(0.2, 0.9, 1.0))
+def test_the_ends_are_exact(density: cw.LinearDensity) -> None:
+    assert density.cdf(density.low) == 0
+    assert density.cdf(density.high) == 1
+    assert density.ppf(0.0) == density.low
+    assert density.ppf(1.0) == density.high
+
+
+@pytest.mark.parametrize("x", [-1.0, 3.5, float("inf"), float("-inf")])
+def test_nothing_lies_outside(x: float) -> None:
+    density = cw.LinearDensity(0.0, 3.0, 0.2)
+    assert density.pdf(x) == 0
+    assert density.cdf(x) == (x > 0)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_tensors_stay_tensors_and_a_height_of_zero_is_no_trap(dtype: torch.dtype) -> None:
+    density = cw.LinearDensity(1.0, 3.0, 1.0)
+    assert density.height_at_low == 0
+    x = density.ppf(torch.tensor([0.0, 0.25, 1.0], dtype=dtype))
+    assert x.dtype == dtype
+    assert x.tolist() == [1.0, 2.0, 3.0]
+    assert density.cdf(x).tolist() == [0.0, 0.25, 1.0]
+
+
+@pytest.mark.parametrize("height", [0.0, 0.1, 1 / 3, 0.5, 2 / 3])
+def test_the_sampler_follows_its_cdf(height: float) -> None:
+    density = cw.LinearDensity(0.0, 3.0, height)
+    sample = density.sample(20_000, generator=torch.Generator().manual_seed(1)).numpy()
+    assert kstest(sample, density.cdf).pvalue > 0.01
+    other = cw.LinearDensity(0.0, 3.0, height + 0.05 if height < 0.6 else height - 0.05)
+    assert kstest(sample, other.cdf).pvalue < 1e-4  # the test has the power to tell them apart
+
+
+def test_draws_come_from_the_given_generator_alone() -> None:
+    family = cw.LossFamily(omega=cw.LinearDensity(0.5, 0.9, 1.0), tau=cw.LinearDensity(0, 3, 0.2))
+    before = torch.get_rng_state()
+    first, second, third = (
+        family.draw(4, generator=torch.Generator().manual_seed(seed)) for seed in (7, 7, 8)
+    )
+    assert torch.equal(first, second)
+    assert not torch.equal(first, third)
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((0, 3, -0.1), r"height_at_high must be in \[0, 0\.666667\].*, got -0\.1"),
+        ((0, 3, 0.7), r"height_at_high must be in \[0, 0\.666667\].*, got 0\.7"),
+        ((0, 3, float("nan")), "height_at_high must be .* got nan"),
+        ((0, 3, "flat"), "height_at_high must be .* got 'flat'"),
+        ((3, 3, 0.1), "high must be greater than low = 3, got 3"),
+        ((3, 1, 0.1), "high must be greater than low = 3, got 1"),
+        ((0, float("inf"), 0.1), "high must be .* finite, got inf"),
+        (("none", 1, 0.1), "low must be a number, got 'none'"),
+    ],
+)
+def test_impossible_densities_are_refused(arguments, message: str) -> None:
+    with pytest.raises(cw.InputError, match=message):
+        cw.LinearDensity(*arguments)
+
+
+@pytest.mark.parametrize("kind", [int, float, np.int64, np.float32, np.float64])
+def test_numbers_of_any_kind_make_the_same_density(kind: type) -> None:
+    density = cw.LinearDensity(kind(1), kind(3), kind(1))
+    assert density == cw.LinearDensity(1.0, 3.0, 1.0)
+    assert density.ppf(0.25) == 2
+    assert cw.LossFamily(tau=density).draw(2).shape == (2, 1)
+
+
+@pytest.mark.parametrize("u", [-0.5, 1.5, float("nan")])
+def test_ppf_names_what_is_no_probability(u: float) -> None:
+    with pytest.raises(cw.InputError, match=rf"probabilities in \[0, 1\], got .*{u}"):
+        cw.LinearDensity(0, 3, 0.2).ppf([0.2, u])
+
+
+COUNTS = (90, 10)
+FIXED = {"omega": 0.7, "gamma": 0.2, "tau": 1.5}
+DENSITIES = {
+    "omega": cw.LinearDensity(0.5, 0.9, 1.0),
+    "gamma": cw.LinearDensity(0.0, 0.4, 4.0),
+    "tau": cw.LinearDensity(1.0, 3.0, 0.2),
+}
+SUBSETS = [
+    tuple(name for name, chosen in zip(FIXED, choice, strict=True) if chosen)
+    for choice in product([False, True], repeat=3)
+]
+
+
+def family_drawing(names: tuple[str, ...], reduction: str = "weighted_mean") -> cw.LossFamily:
+    settings = {name: DENSITIES[name] if name in names else FIXED[name] for name in FIXED}
+    return cw.LossFamily(**settings, reduction=reduction)
+
+
+@pytest.mark.parametrize("names", SUBSETS)
+def test_any_subset_can_be_drawn(names: tuple[str, ...]) -> None:
+    family = family_drawing(names)
+    assert family.drawn == names
+    assert family.ranges == tuple((DENSITIES[name].low, DENSITIES[name].high) for name in names)
+    lams = family.draw(500)
+    assert lams.shape == (500, len(names))
+    for column, (low, high) in zip(lams.T.double(), family.ranges, strict=True):
+        assert column.min() >= low - 1e-7
+        assert column.max() <= high + 1e-7
+        assert column.unique().numel() > 400  # every draw is its own
+    values = {name: DENSITIES[name].high for name in reversed(names)}
+    torch.testing.assert_close(family.at(**values), torch.tensor([values[n] for n in names]))
+
+
+@pytest.mark.parametrize("names", SUBSETS)
+def test_the_loss_at_lambda_is_vs_loss_with_those_numbers(names: tuple[str, ...]) -> None:
+    logits = torch.randn(4, 6, 2, dtype=torch.float64)
+    target = torch.tensor([0, 1, 0, 0, 1, 0])
+
+    def expected(logits, target, lam, reduction):
+        numbers = FIXED | dict(zip(names, lam.tolist(), strict=True))
+        return cw.vs_loss(logits, target, class_counts=COUNTS, reduction=reduction, **numbers)
+
+    family = family_drawing(names)
+    lam = family.draw(1)[0].double()
+    one = family.loss(logits[0], target, lam, class_counts=COUNTS)
+    torch.testing.assert_close(one, expected(logits[0], target, lam, "weighted_mean"))
+
+    lams = family.draw(4).double()
+    stacked = family.loss(logits, target, lams[:, None], class_counts=COUNTS)
+    loop = [expected(logits[k], target, lams[k], "weighted_mean") for k in range(4)]
+    torch.testing.assert_close(stacked, torch.stack(loop))
+
+    lams = family.draw(6).double()
+    each = family_drawing(names, "none").loss(logits[0], target, lams, class_counts=COUNTS)
+    loop = [expected(logits[0, i, None], target[i, None], lams[i], "none") for i in range(6)]
+    torch.testing.assert_close(each, torch.cat(loop))
+
+
+@pytest.mark.parametrize("reduction", ["none", "sum", "mean", "weighted_mean", "expected_mean"])
+def test_a_family_with_nothing_drawn_is_an_ordinary_loss(reduction: str) -> None:
+    logits, target = torch.randn(5, 2, dtype=torch.float64), torch.tensor([0, 1, 0, 0, 1])
+    family = family_drawing((), reduction)
+    ordinary = cw.VSLoss(COUNTS, **FIXED, reduction=reduction)(logits, target)
+    for lam in (family.at(), family.draw(5)):
+        loss = family.loss(logits, target, lam, class_counts=COUNTS)
+        torch.testing.assert_close(loss, ordinary, rtol=1e-13, atol=0)
+
+
+@pytest.mark.parametrize(
+    "objective", [family_drawing(("tau",)), cw.FocalLoss(), cw.LDAMLoss(), cw.AUCMarginLoss()]
+)
+def test_families_and_baselines_are_objectives(objective: cw.Objective) -> None:
+    assert isinstance(objective, cw.Objective)
+    lam = objective.draw(3)
+    assert lam.shape == (3, len(objective.drawn))
+    logits, target = torch.randn(3, 2), torch.tensor([0, 1, 0])
+    loss = objective.loss(logits, target, lam, class_counts=COUNTS)
+    assert loss.shape == ()
+    assert all(isinstance(p, torch.nn.Parameter) for p in objective.parameters())
+    assert not isinstance(cw.VSLoss(COUNTS), cw.Objective)  # the check does look
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"omega": 1.2}, r"omega must be in \[0, 1\] and finite, got 1\.2"),
+        ({"gamma": -0.2}, r"gamma must be >= 0 and finite, got -0\.2"),
+        ({"tau": "much"}, "tau must be a number, got 'much'"),
+        ({"tau": cw.LinearDensity(-1, 1, 0.5)}, "low of tau must be >= 0 and finite, got -1"),
+        ({"omega": cw.LinearDensity(0, 2, 0.5)}, r"high of omega must be in \[0, 1\] .* got 2"),
+        ({"omega": [0.0, 0.0]}, r"not all zero, got \[0\.0, 0\.0\]"),
+        ({"reduction": "weighted"}, r"got 'weighted'; did you mean 'weighted_mean'\?"),
+    ],
+)
+def test_impossible_families_are_refused(settings, message: str) -> None:
+    with pytest.raises(cw.InputError, match=message):
+        cw.LossFamily(**settings)
+
+
+def test_lambda_of_the_wrong_kind_is_refused() -> None:
+    family = family_drawing(("gamma", "tau"))
+    with pytest.raises(cw.InputError, match=r"got 'tua'; did you mean 'tau'\?"):
+        family.at(gamma=0.1, tua=1.0)
+    with pytest.raises(cw.InputError, match=r"entries \['gamma', 'tau'\], got 'omega'"):
+        family.at(omega=0.5)  # fixed in this family
+    with pytest.raises(cw.InputError, match="needs a value for gamma, got"):
+        family.at(tau=1.0)
+    with pytest.raises(cw.InputError, match="tau must be >= 0 and finite, got -1"):
+        family.at(gamma=0.1, tau=-1.0)
+    with pytest.raises(cw.InputError, match=r"2 entries .* got shape \(1,\)"):
+        family.loss(torch.zeros(3, 2), torch.tensor([0, 1, 0]), torch.ones(1), class_counts=COUNTS)
+
+
+def test_equal_families_are_equal_and_show_how_they_were_made() -> None:
+    family, twin, other = (family_drawing(names) for names in (("tau",), ("tau",), ("gamma",)))
+    assert family == twin
+    assert hash(family) == hash(twin)
+    assert family != other
+    assert family != family_drawing(("tau",), "mean")
+    assert family != "a family"
+    names = {"LossFamily": cw.LossFamily, "LinearDensity": cw.LinearDensity}
+    assert eval(repr(family), names) == family
+
+
+def test_families_of_equal_densities_are_equal() -> None:
+    family = family_drawing(("tau",))
+    in_integers = cw.LossFamily(**FIXED | {"tau": cw.LinearDensity(1, 3, 0.2)})
+    assert in_integers == family
+    assert hash(in_integers) == hash(family)

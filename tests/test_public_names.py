@@ -1,0 +1,86 @@
+"""The public names: where they live, how they load, and the examples in their docstrings."""
+
+import ast
+import doctest
+import importlib
+import importlib.metadata
+import pkgutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import curvewise
+
+EAGER = {"CurvewiseError", "InputError", "__version__"}
+MODULES = [found.name for found in pkgutil.walk_packages(curvewise.__path__, "curvewise.")]
+HEAVY = ("torch", "numpy", "scipy", "matplotlib", "sklearn", "pandas")
+
+
+def names_for_type_checkers() -> dict[str, set[str]]:
+    """Return the names that __init__ imports under TYPE_CHECKING, by module."""
+    tree = ast.parse(Path(curvewise.__file__).read_text(encoding="utf-8"))
+    blocks = [node for node in tree.body if isinstance(node, ast.If)]
+    assert [ast.unparse(block.test) for block in blocks] == ["TYPE_CHECKING"]
+    imports = [node for node in blocks[0].body if isinstance(node, ast.ImportFrom)]
+    return {str(node.module): {alias.name for alias in node.names} for node in imports}
+
+
+def test_the_three_lists_of_names_agree() -> None:
+    homes = {f"curvewise.{home}": set(names) for home, names in curvewise._HOMES.items()}
+    assert homes == names_for_type_checkers()
+    everything = [name for names in curvewise._HOMES.values() for name in names]
+    assert sorted([*everything, *EAGER]) == sorted(curvewise.__all__)  # and none is there twice
+
+
+@pytest.mark.parametrize("name", sorted(set(curvewise.__all__) - EAGER))
+def test_a_public_name_is_the_one_at_its_home(name: str) -> None:
+    value = getattr(curvewise, name)
+    home = importlib.import_module(f"curvewise.{curvewise._HOME_OF[name]}")
+    assert value is getattr(home, name)
+    assert value.__module__ == home.__name__  # defined there, not passed on
+    assert value.__doc__
+
+
+def test_errors_and_version_are_there_at_once() -> None:
+    assert curvewise.InputError.__module__ == "curvewise.errors"
+    assert issubclass(curvewise.InputError, curvewise.CurvewiseError)
+    assert issubclass(curvewise.InputError, ValueError)
+    assert curvewise.__version__ == importlib.metadata.version("curvewise")
+
+
+def test_importing_the_package_loads_nothing_heavy() -> None:
+    script = (
+        "import sys, curvewise\n"
+        f"loaded = [name for name in {HEAVY} if name in sys.modules]\n"
+        "assert not loaded, loaded\n"
+        "curvewise.LossFamily\n"
+        "assert 'torch' in sys.modules and 'sklearn' not in sys.modules\n"
+    )
+    finished = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert finished.returncode == 0, finished.stderr
+
+
+def test_dir_lists_the_public_names() -> None:
+    assert sorted(curvewise.__all__) == dir(curvewise)
+
+
+def test_an_unknown_name_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="'curvewise' has no attribute 'vs_los'"):
+        _ = curvewise.vs_los
+    assert not hasattr(curvewise, "torch")
+
+
+@pytest.mark.parametrize("name", ["curvewise", *MODULES])
+def test_docstring_examples_are_true(name: str) -> None:
+    module = importlib.import_module(name)
+    assert module.__doc__
+    assert doctest.testmod(module).failed == 0
+
+
+def test_there_are_examples_to_run() -> None:
+    finder = doctest.DocTestFinder(exclude_empty=True)
+    for home in ("family", "conditioning", "training.sam", "losses.vector_scaling"):
+        module = importlib.import_module(f"curvewise.{home}")
+        assert any(test.examples for test in finder.find(module))
