@@ -154,7 +154,7 @@ def scaled_cross_entropy(
     """Cross-entropy of ``scale * logits + shift``, weighted and reduced over the samples."""
     if factors.constant and logits.dim() == 2 and target.dim() == 1:
         return _flat_loss(logits, target, factors, reduction)
-    if torch.is_autocast_enabled(logits.device.type):  # the products below must stay in float32
+    if torch.is_autocast_enabled(logits.device.type):  # products of the two-class form: in float32
         with torch.autocast(logits.device.type, enabled=False):
             return scaled_cross_entropy(logits, target, factors, reduction)
     if factors.two_class is not None:
@@ -172,7 +172,7 @@ def scaled_cross_entropy(
 def _negative_divisor(weight: Tensor, factors: ClassFactors, reduction: str) -> Tensor | float:
     """Return minus what the reduction divides the sum by; minus, since log-likelihoods are < 0."""
     if reduction == "weighted_mean":
-        total = weight.sum(-1, keepdim=True)
+        total = weight.sum() if weight.dim() == 1 else weight.sum(-1, keepdim=True)
         return -(total + (total == 0)) if factors.maybe_zero else -total
     if reduction == "expected_mean":
         return -weight.shape[-1] * factors.expected_weight
