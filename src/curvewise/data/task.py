@@ -1,0 +1,128 @@
+"""`Task`: what every data source returns, and how it is split and thinned."""
+
+import hashlib
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.model_selection import StratifiedGroupKFold, train_test_split
+
+from curvewise.errors import InputError, require_number, require_open
+from curvewise.imbalance import subsample_to_beta
+
+KINDS = ("image", "features")
+
+
+@dataclass(frozen=True)
+class Task:
+    """A binary (or C-class) problem as arrays: class 1 is the positive, rare one.
+
+    Images are uint8 (n, C, H, W) arrays or memory maps, tables and features float32 (n, d), labels
+    int64 (n,). `groups` names who a training row belongs to (a patient), so that no split tears
+    them apart; `weights` are training sample weights. `details` holds what a reader should know
+    and what a model needs later, ready for JSON (feature names, preprocessing, mean and std).
+    """
+
+    name: str
+    kind: str
+    x_train: NDArray[Any]
+    y_train: NDArray[np.int64]
+    x_test: NDArray[Any]
+    y_test: NDArray[np.int64]
+    class_names: tuple[str, ...]
+    groups: NDArray[Any] | None = None
+    weights: NDArray[np.float64] | None = None
+    details: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.kind not in KINDS:
+            raise InputError(f"kind must be one of {KINDS}, got {self.kind!r}")
+        for part in ("train", "test"):
+            x, y = getattr(self, f"x_{part}"), getattr(self, f"y_{part}")
+            if len(x) != len(y):
+                raise InputError(
+                    f"x_{part} and y_{part} must have the same length, got {len(x)} and {len(y)}"
+                )
+            missing = sorted(set(range(len(self.class_names))) - set(np.unique(y).tolist()))
+            if missing:
+                names = [self.class_names[c] for c in missing]
+                raise InputError(
+                    f"the {part} part of {self.name} must hold every class, lacks {names}"
+                )
+
+    @property
+    def class_counts(self) -> tuple[int, ...]:
+        """Training samples per class."""
+        return tuple(np.bincount(self.y_train, minlength=len(self.class_names)).tolist())
+
+    @property
+    def beta(self) -> float:
+        """Count of the most frequent training class over that of the rarest."""
+        return max(self.class_counts) / min(self.class_counts)
+
+    def rows(self, index: NDArray[np.int64]) -> "Task":
+        """Return the task with these training rows only."""
+        return replace(
+            self,
+            x_train=self.x_train[index],
+            y_train=self.y_train[index],
+            groups=None if self.groups is None else self.groups[index],
+            weights=None if self.weights is None else self.weights[index],
+        )
+
+    def at_beta(self, beta: float, *, seed: int) -> "Task":
+        """Return the task with its training part thinned to beta; class 1 is the rare one."""
+        return self.rows(subsample_to_beta(self.y_train, beta, seed=seed, minority=1))
+
+    def with_validation(self, fraction: float, *, seed: int) -> "Task":
+        """Return a task whose test part is a split of the training part; the test set is not used.
+
+        Stratified; groups stay on one side.
+        """
+        inner, outer = split_rows(self.y_train, fraction, seed=seed, groups=self.groups)
+        part = self.rows(inner)
+        return replace(part, x_test=self.x_train[outer], y_test=self.y_train[outer])
+
+    @property
+    def fingerprint(self) -> str:
+        """Hash of everything that training and testing see."""
+        digest = hashlib.sha256(repr((self.name, self.kind, self.class_names)).encode())
+        for array in (self.x_train, self.y_train, self.x_test, self.y_test, self.weights):
+            if array is not None:
+                digest.update(repr((array.shape, array.dtype.str)).encode())
+                for start in range(0, len(array), 4096):  # a memory map may not fit in memory
+                    digest.update(np.ascontiguousarray(array[start : start + 4096]).data)
+        return digest.hexdigest()
+
+
+def split_rows(
+    y: NDArray[np.int64], fraction: float, *, seed: int, groups: NDArray[Any] | None = None
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return sorted row indices of a stratified split, `fraction` of the rows in the second part.
+
+    With groups, no group is on both sides, and the fraction is met as nearly as they allow.
+    """
+    require_open("fraction", fraction, 0, 1)
+    rows = np.arange(len(y))
+    if groups is None:
+        try:
+            first, second = train_test_split(
+                rows, test_size=fraction, stratify=y, random_state=seed
+            )
+        except ValueError as error:
+            raise InputError(
+                f"the rows cannot be split with every class on both sides: {error}"
+            ) from None
+    else:
+        folds = max(2, round(1 / require_number("fraction", fraction, 0, 1)))
+        splitter = StratifiedGroupKFold(n_splits=folds, shuffle=True, random_state=seed)
+        first, second = next(iter(splitter.split(rows, y, groups)))
+        if len(np.unique(y[second])) < len(np.unique(y)) or len(np.unique(y[first])) < len(
+            np.unique(y)
+        ):
+            raise InputError(
+                f"the groups cannot be split with every class on both sides, got "
+                f"{len(np.unique(groups))} groups"
+            )
+    return np.sort(first), np.sort(second)
