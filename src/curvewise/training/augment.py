@@ -1,0 +1,72 @@
+"""Augmentation of whole batches as tensor code, on the batch's device.
+
+Every function takes images (n, C, H, W), uint8 or float, and a generator on the same device.
+"""
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from curvewise.errors import require_choice
+
+
+def augment(images: Tensor, name: str, generator: torch.Generator) -> Tensor:
+    """Apply a named augmentation.
+
+    "flip": left-right. "crop-flip": pad by 4, crop back at random, flip (CIFAR). "resized-crop-
+    flip": an area of 65-100 % at aspect 3/4-4/3 resized to the full size, flip. "resized-crop-
+    flips": flips both ways.
+
+    >>> augment(torch.zeros(2, 3, 32, 32), "crop-flip", torch.Generator()).shape
+    torch.Size([2, 3, 32, 32])
+    """
+    require_choice(
+        "augment", name, ("none", "flip", "crop-flip", "resized-crop-flip", "resized-crop-flips")
+    )
+    if name.startswith("crop"):
+        images = random_crop(images, 4, generator)
+    elif name.startswith("resized"):
+        images = random_resized_crop(images, generator)
+    if name != "none":
+        images = random_flip(images, -1, generator)
+    if name.endswith("flips"):
+        images = random_flip(images, -2, generator)
+    return images
+
+
+def random_flip(images: Tensor, dim: int, generator: torch.Generator) -> Tensor:
+    """Mirror each image along a dimension with probability one half."""
+    mirrored = torch.rand(len(images), generator=generator, device=images.device) < 0.5
+    return torch.where(mirrored[:, None, None, None], images.flip(dim), images)
+
+
+def random_crop(images: Tensor, padding: int, generator: torch.Generator) -> Tensor:
+    """Pad with zeros and cut out a window of the original size at a random place."""
+    n, channels, height, width = images.shape
+    padded = F.pad(images, (padding,) * 4)
+    top, left = torch.randint(
+        0, 2 * padding + 1, (2, n, 1), generator=generator, device=images.device
+    )
+    rows = top + torch.arange(height, device=images.device)
+    columns = left + torch.arange(width, device=images.device)
+    pixels = rows[:, :, None] * (width + 2 * padding) + columns[:, None, :]
+    index = pixels.reshape(n, 1, -1).expand(-1, channels, -1)
+    return padded.flatten(2).gather(2, index).view(images.shape)
+
+
+def random_resized_crop(
+    images: Tensor, generator: torch.Generator, least_area: float = 0.65
+) -> Tensor:
+    """Stretch a random window, 65-100 % of the area, to the full size (bilinear); float out."""
+    n = len(images)
+    uniform = torch.rand(4, n, generator=generator, device=images.device)
+    area = least_area + (1 - least_area) * uniform[0]
+    log_aspect = (2 * uniform[1] - 1) * torch.log(torch.tensor(4 / 3))
+    width = (area * log_aspect.exp()).sqrt().clamp(max=1.0)
+    height = (area / log_aspect.exp()).sqrt().clamp(max=1.0)
+    transform = torch.zeros(n, 2, 3, device=images.device)
+    transform[:, 0, 0], transform[:, 1, 1] = width, height
+    transform[:, 0, 2] = (2 * uniform[2] - 1) * (1 - width)
+    transform[:, 1, 2] = (2 * uniform[3] - 1) * (1 - height)
+    grid = F.affine_grid(transform, list(images.shape), align_corners=False)
+    return F.grid_sample(images.float(), grid, padding_mode="border", align_corners=False)

@@ -1,0 +1,171 @@
+"""`Recipe`: every setting of a training run, frozen and checked, with the paper's as presets."""
+
+from typing import Any, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from curvewise.errors import InputError, did_you_mean, require_choice
+
+Augmentation = Literal["none", "flip", "crop-flip", "resized-crop-flip", "resized-crop-flips"]
+
+
+class Recipe(BaseModel):
+    """Settings of one training run. Unknown keys and all errors are reported together.
+
+    Exactly one of `epochs` and `steps` sets the length. `rho` > 0 wraps the optimiser in SAM.
+    `milestones` are epochs (fractions allowed) at which the "step" schedule multiplies the
+    learning rate by `decay`. `ema_decay` keeps a moving average of the weights, updated every
+    step or epoch, which is what the trained model has. `draw` is one lambda a batch (the paper)
+    or one a sample. Seeds are separate for initial weights, batch order (with augmentation) and
+    lambda.
+
+    >>> Recipe(epochs=20, lr=0.05).batch_size
+    128
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    epochs: int | None = Field(None, ge=1)
+    steps: int | None = Field(None, ge=1)
+    batch_size: int = Field(128, ge=1)
+    optimizer: Literal["sgd", "adamw"] = "sgd"
+    lr: float = Field(0.1, gt=0)
+    momentum: float = Field(0.9, ge=0, lt=1)
+    weight_decay: float = Field(0.0, ge=0)
+    rho: float = Field(0.0, ge=0)
+    adaptive: bool = False
+    schedule: Literal["constant", "step", "cosine"] = "constant"
+    milestones: tuple[float, ...] = ()
+    decay: float = Field(0.1, gt=0, le=1)
+    warmup_epochs: float = Field(0.0, ge=0)
+    clip_norm: float | None = Field(None, gt=0)
+    ema_decay: float | None = Field(None, ge=0, lt=1)
+    ema_every: Literal["step", "epoch"] = "epoch"
+    label_smoothing: float = Field(0.0, ge=0, lt=1)
+    draw: Literal["batch", "sample"] = "batch"
+    augment: Augmentation = "none"
+    film_at: Literal["penultimate", "logits", "both"] = "penultimate"
+    film_init: Literal["paper", "identity"] = "paper"
+    film_hidden: int = Field(128, ge=1)
+    scale_lambda: bool = False
+    device: str = "auto"
+    precision: Literal["float32", "bfloat16"] = "float32"
+    compile: Literal["auto", "always", "never"] = "auto"
+    seed_weights: int = Field(0, ge=0)
+    seed_order: int = Field(0, ge=0)
+    seed_lambda: int = Field(0, ge=0)
+
+    def __init__(self, **settings: Any) -> None:
+        try:
+            super().__init__(**settings)
+        except ValidationError as error:
+            raise InputError(_sentence(error)) from None
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> Self:
+        if (self.epochs is None) == (self.steps is None):
+            raise ValueError(
+                f"exactly one of epochs and steps must be given, got {self.epochs} and {self.steps}"
+            )
+        if list(self.milestones) != sorted(set(self.milestones)):
+            raise ValueError(f"milestones must increase, got {list(self.milestones)}")
+        if (self.schedule == "step") != bool(self.milestones):
+            raise ValueError(
+                f'the schedule "step" and milestones go together, got {self.schedule!r} and '
+                f"{list(self.milestones)}"
+            )
+        return self
+
+    def with_seed(self, seed: int) -> "Recipe":
+        """Return the recipe with all three seeds set."""
+        return self.changed(seed_weights=seed, seed_order=seed, seed_lambda=seed)
+
+    def changed(self, **settings: Any) -> "Recipe":
+        """Return the recipe with some settings replaced, checked again.
+
+        Giving `epochs` takes `steps` out, and the other way round.
+        """
+        old = self.model_dump()
+        if settings.get("epochs") is not None:
+            old["steps"] = None
+        if settings.get("steps") is not None:
+            old["epochs"] = None
+        return Recipe(**{**old, **settings})
+
+
+def _sentence(error: ValidationError) -> str:
+    """Return all of pydantic's findings in one sentence of ours."""
+    findings = []
+    for detail in error.errors():
+        name = ".".join(str(part) for part in detail["loc"])
+        if detail["type"] == "extra_forbidden":
+            known = list(Recipe.model_fields)
+            findings.append(f"{name!r} is no setting{did_you_mean(name, known)}")
+        elif not name:
+            findings.append(detail["msg"].removeprefix("Value error, "))
+        else:
+            requirement = detail["msg"].replace("Input should be ", "must be ")
+            findings.append(f"{name} {requirement}, got {detail['input']!r}")
+    return "recipe: " + "; ".join(findings)
+
+
+_PAPER: dict[str, Any] = {"clip_norm": 0.5, "batch_size": 128, "schedule": "step"}
+
+# Where text and public code of the paper differ, the code is complete, so presets follow it; the
+# "-text" preset has the learning rates that the text prints.
+PRESETS: dict[str, dict[str, Any]] = {
+    "paper-cifar": {
+        **_PAPER,
+        "epochs": 500,
+        "lr": 0.1,
+        "milestones": (400, 450),
+        "weight_decay": 2e-4,
+        "warmup_epochs": 5,
+        "ema_decay": 0.9,
+        "augment": "crop-flip",
+    },
+    "paper-cifar-text": {
+        **_PAPER,
+        "epochs": 500,
+        "lr": 0.1,
+        "milestones": (400, 450),
+        "decay": 0.01,
+        "augment": "crop-flip",
+    },
+    "paper-melanoma": {
+        **_PAPER,
+        "epochs": 10,
+        "lr": 0.01,
+        "milestones": (5,),
+        "weight_decay": 1e-3,
+        "augment": "resized-crop-flips",
+    },
+    "paper-dogs-cats": {
+        **_PAPER,
+        "epochs": 30,
+        "lr": 0.01,
+        "milestones": (15, 20, 25),
+        "weight_decay": 1e-6,
+        "augment": "resized-crop-flip",
+    },
+    "tabular": {
+        "epochs": 60,
+        "optimizer": "adamw",
+        "lr": 2e-3,
+        "weight_decay": 0.1,
+        "schedule": "cosine",
+        "clip_norm": 0.5,
+        "film_init": "identity",
+    },
+    "quick": {"epochs": 10, "lr": 0.1, "schedule": "cosine", "clip_norm": 0.5, "warmup_epochs": 1},
+}
+
+
+def preset(name: str, **changes: Any) -> Recipe:
+    """Return a named recipe, with changes if any.
+
+    >>> preset("paper-cifar", epochs=20, milestones=(16, 18)).weight_decay
+    0.0002
+    """
+    require_choice("preset", name, PRESETS)
+    return Recipe(**PRESETS[name]).changed(**changes)

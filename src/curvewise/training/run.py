@@ -1,0 +1,225 @@
+"""The moving parts of one training run, and the state that a stopped one goes on from."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from curvewise.conditioning import Conditioned, condition
+from curvewise.errors import CurvewiseError, InputError
+from curvewise.family import Objective
+from curvewise.training.augment import augment
+from curvewise.training.batches import Samples, epoch_batches, seeded, steps_per_epoch
+from curvewise.training.compiling import compiled, pays_to_compile
+from curvewise.training.recipe import Recipe
+from curvewise.training.schedule import learning_rate
+from curvewise.training.step import make_optimizer, take_step
+
+Normalization = tuple[tuple[float, ...], tuple[float, ...]]
+
+
+class DivergedError(CurvewiseError):
+    """The loss was not finite; the message names the step and the settings."""
+
+
+@dataclass
+class TrainingState:
+    """All that a run needs to go on: after `step` steps, with these tensors.
+
+    Order, lambda and learning rate are functions of seeds and step, so they are not in here.
+    """
+
+    step: int
+    model: dict[str, Tensor]
+    objective: dict[str, Tensor]
+    optimizer: dict[str, Any]
+    average: dict[str, Tensor] | None
+    augment_generator: Tensor
+    global_generator: Tensor
+    compiled: bool
+    epoch_losses: list[float]
+    loss_sum: float
+    recipe: dict[str, Any]
+
+
+class Run:
+    """One training run: model, optimiser, data and where it is."""
+
+    def __init__(
+        self,
+        network: nn.Module,
+        objective: Objective,
+        x: NDArray[Any] | Tensor,
+        y: NDArray[Any] | Tensor,
+        recipe: Recipe,
+        normalization: Normalization | None,
+    ) -> None:
+        self.recipe, self.objective = recipe, objective
+        self.device = choose_device(recipe.device)
+        self.samples = Samples(x, self.device, normalization)
+        self.labels, self.class_counts = _check_labels(y, len(self.samples))
+        self.model = _conditioned(network, objective, recipe).to(self.device)
+        if isinstance(objective, nn.Module):
+            objective.to(self.device)
+        self.parameters = [p for p in self.model.parameters() if p.requires_grad]
+        self.optimizer = make_optimizer([*self.parameters, *objective.parameters()], recipe)
+        self.per_epoch = steps_per_epoch(len(self.samples), recipe.batch_size)
+        self.steps = recipe.steps or (recipe.epochs or 0) * self.per_epoch
+        self.step, self.loss_sum = 0, 0.0
+        self.epoch_losses: list[float] = []
+        self.average: dict[str, Tensor] | None = None
+        if recipe.ema_decay is not None:
+            self.average = _copied(self.model.state_dict())
+        self.generator = torch.Generator(self.device).manual_seed(
+            seeded(recipe.seed_order, 1 << 32).initial_seed()
+        )
+        self.compiled = pays_to_compile(self.model, self.samples, recipe, self.steps)
+
+    def steps_left(self) -> Iterator[float]:
+        """Train step by step, yielding each loss."""
+        self.model.train()
+        model = compiled(self.model) if self.compiled else self.model
+        while self.step < self.steps:
+            epoch, done = divmod(self.step, self.per_epoch)
+            batches = epoch_batches(len(self.samples), epoch, self.objective, self.recipe)
+            for number, batch in enumerate(batches):
+                if number < done:
+                    continue
+                if self.step >= self.steps:
+                    return
+                yield self._advance(model, batch.rows, batch.lam.to(self.device))
+
+    def _advance(self, model: nn.Module, rows: Tensor, lam: Tensor) -> float:
+        rate = learning_rate(self.recipe, self.step, self.steps, self.per_epoch)
+        for group in self.optimizer.param_groups:
+            group["lr"] = rate
+        raw = self.samples.raw(rows)
+        if self.recipe.augment != "none":
+            raw = augment(raw, self.recipe.augment, self.generator)
+        loss = take_step(
+            model,
+            self.objective,
+            self.optimizer,
+            self.samples.prepared(raw),
+            self.labels[rows.to(self.device)],
+            lam,
+            class_counts=self.class_counts,
+            recipe=self.recipe,
+        ).item()
+        if not np.isfinite(loss):
+            raise DivergedError(
+                f"the loss is {loss} at step {self.step + 1} of {self.steps} (lr {rate:g}, "
+                f"{self.objective!r}); try a smaller lr or clip_norm"
+            )
+        self.step += 1
+        self.loss_sum += loss
+        end_of_epoch = self.step % self.per_epoch == 0
+        if end_of_epoch:
+            self.epoch_losses.append(self.loss_sum / self.per_epoch)
+            self.loss_sum = 0.0
+        if self.average is not None and (end_of_epoch or self.recipe.ema_every == "step"):
+            self._update_average(self.average)
+        return float(loss)
+
+    def _update_average(self, average: dict[str, Tensor]) -> None:
+        decay = self.recipe.ema_decay
+        assert decay is not None
+        for name, value in self.model.state_dict().items():
+            if value.is_floating_point():
+                average[name].lerp_(value, 1 - decay)
+            else:
+                average[name].copy_(value)
+
+    def use_average(self) -> None:
+        """Give the model the averaged weights, if the recipe keeps them."""
+        if self.average is not None and self.step > 0:
+            self.model.load_state_dict(self.average)
+
+    def capture(self) -> TrainingState:
+        """Return the state after the last step."""
+        objective = self.objective
+        return TrainingState(
+            step=self.step,
+            model=_copied(self.model.state_dict()),
+            objective=_copied(objective.state_dict()) if isinstance(objective, nn.Module) else {},
+            optimizer=_copied(self.optimizer.state_dict()),
+            average=None if self.average is None else _copied(self.average),
+            augment_generator=self.generator.get_state(),
+            global_generator=torch.get_rng_state(),
+            compiled=self.compiled,
+            epoch_losses=list(self.epoch_losses),
+            loss_sum=self.loss_sum,
+            recipe=self.recipe.model_dump(),
+        )
+
+    def restore(self, state: TrainingState) -> None:
+        """Go to where a state was captured; the recipe must be the same."""
+        if Recipe(**state.recipe) != self.recipe:
+            raise InputError("a run can be resumed only with the recipe it was started with")
+        self.model.load_state_dict(state.model)
+        if isinstance(self.objective, nn.Module):
+            self.objective.load_state_dict(state.objective)
+        self.optimizer.load_state_dict(_copied(state.optimizer))
+        self.average = None if state.average is None else _copied(state.average)
+        self.generator.set_state(state.augment_generator)
+        self.compiled = state.compiled
+        self.epoch_losses, self.loss_sum = list(state.epoch_losses), state.loss_sum
+        self.step = state.step
+
+
+def choose_device(name: str) -> torch.device:
+    """Return the device; "auto" is a GPU if there is one."""
+    if name == "auto":
+        name = "cuda" if torch.cuda.is_available() else "cpu"
+    try:
+        device = torch.device(name)
+    except RuntimeError:
+        raise InputError(f'device must be "auto", "cpu" or "cuda", got {name!r}') from None
+    if device.type == "cuda" and not torch.cuda.is_available():
+        raise InputError(f"device {name!r} was asked for, but this machine has no usable GPU")
+    return device
+
+
+def _conditioned(network: nn.Module, objective: Objective, recipe: Recipe) -> Conditioned:
+    if isinstance(network, Conditioned):
+        return network
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seeded(recipe.seed_weights, 1).initial_seed())
+        return condition(
+            network,
+            objective,
+            recipe.film_at,
+            hidden=recipe.film_hidden,
+            init=recipe.film_init,
+            scale_lambda=recipe.scale_lambda,
+        )
+
+
+def _check_labels(y: NDArray[Any] | Tensor, n: int) -> tuple[Tensor, tuple[int, ...]]:
+    labels = torch.as_tensor(y)
+    if labels.shape != (n,):
+        raise InputError(
+            f"y must have one label for each of {n} samples, got {tuple(labels.shape)}"
+        )
+    if labels.is_floating_point() or int(labels.min()) < 0:
+        raise InputError(f"y must hold labels 0, 1, ..., got {labels.dtype} from {labels.min()}")
+    labels = labels.long()
+    counts = torch.bincount(labels, minlength=2).tolist()
+    if min(counts) == 0:
+        raise InputError(f"y must hold every class at least once, got counts {counts}")
+    return labels, tuple(counts)
+
+
+def _copied(value: Any) -> Any:
+    """Return a deep copy in which tensors are detached clones."""
+    if isinstance(value, Tensor):
+        return value.detach().clone()
+    if isinstance(value, dict):
+        return {key: _copied(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return type(value)(_copied(item) for item in value)
+    return value

@@ -1,0 +1,57 @@
+"""Logits and scores of a trained network, in bounded memory."""
+
+from typing import Any
+
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from curvewise.conditioning import Conditioned
+from curvewise.errors import InputError
+from curvewise.training.batches import Samples
+from curvewise.training.run import Normalization
+
+
+@torch.no_grad()
+def logits_at(
+    network: Conditioned,
+    x: NDArray[Any] | Tensor,
+    lams: Tensor,
+    *,
+    normalization: Normalization | None = None,
+    batch_size: int = 512,
+) -> Tensor:
+    """Return logits (n_lambda, n, C) on the CPU at each row of lams (n_lambda, d).
+
+    The body runs once per sample, whatever the number of lambdas. The network is put into
+    evaluation mode and left in the mode it had.
+    """
+    if lams.dim() != 2:
+        raise InputError(f"lams must have shape (n_lambda, d), got {tuple(lams.shape)}")
+    device = next(network.parameters()).device
+    samples = Samples(x, device, normalization)
+    was_training = network.training
+    network.eval()
+    try:
+        parts = [
+            network.forward_many(samples.prepared(samples.raw(rows)), lams.to(device)).cpu()
+            for rows in torch.split(torch.arange(len(samples)), batch_size)
+        ]
+    finally:
+        network.train(was_training)
+    return torch.cat(parts, dim=1)
+
+
+def scores_at(
+    network: Conditioned,
+    x: NDArray[Any] | Tensor,
+    lams: Tensor,
+    *,
+    normalization: Normalization | None = None,
+    batch_size: int = 512,
+) -> NDArray[Any]:
+    """Return the paper's scores z1 - z0 of two classes, shape (n_lambda, n)."""
+    logits = logits_at(network, x, lams, normalization=normalization, batch_size=batch_size)
+    if logits.shape[-1] != 2:
+        raise InputError(f"scores need two classes, got {logits.shape[-1]}")
+    return (logits[..., 1] - logits[..., 0]).numpy()

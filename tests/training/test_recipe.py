@@ -1,0 +1,83 @@
+"""Recipes: all errors at once, presets as published, the learning rate against PyTorch's."""
+
+import pytest
+import torch
+
+import curvewise as cw
+from curvewise.training.recipe import PRESETS, Recipe, preset
+from curvewise.training.schedule import learning_rate
+
+
+def test_all_errors_are_reported_at_once_in_one_sentence():
+    with pytest.raises(cw.InputError) as caught:
+        Recipe(epochs=0, lr=-1, optimizer="sdg", bathc_size=3, momentum="x")
+    text = str(caught.value)
+    for part in ("epochs must be", "got 0", "lr must be", "got -1", "'sdg'", "momentum"):
+        assert part in text
+    assert "'bathc_size' is no setting; did you mean 'batch_size'?" in text
+    assert "\n" not in text
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({}, "exactly one of epochs and steps must be given, got None and None"),
+        ({"epochs": 2, "steps": 2}, "exactly one of epochs and steps"),
+        ({"epochs": 9, "schedule": "step"}, "go together"),
+        ({"epochs": 9, "milestones": (3,)}, "go together"),
+        ({"epochs": 9, "schedule": "step", "milestones": (5, 3)}, r"increase, got \[5.0, 3.0\]"),
+        ({"epochs": 9, "lr": float("nan")}, "lr must be a finite number, got nan"),
+    ],
+)
+def test_settings_must_fit_together(settings, message):
+    with pytest.raises(cw.InputError, match=message):
+        Recipe(**settings)
+
+
+def test_a_recipe_is_frozen_and_changes_by_copy():
+    recipe = Recipe(epochs=2)
+    with pytest.raises(Exception, match="frozen"):
+        recipe.lr = 1.0
+    assert recipe.changed(steps=7).epochs is None
+    assert recipe.with_seed(4).seed_lambda == 4
+    with pytest.raises(cw.InputError, match="did you mean 'lr'"):
+        recipe.changed(lrr=1.0)
+
+
+def test_presets_are_the_papers():
+    cifar = preset("paper-cifar")
+    assert (cifar.epochs, cifar.batch_size, cifar.lr, cifar.momentum) == (500, 128, 0.1, 0.9)
+    assert (cifar.clip_norm, cifar.weight_decay, cifar.ema_decay) == (0.5, 2e-4, 0.9)
+    rates = [learning_rate(cifar, e * 40, 20_000, 40) for e in (0, 4, 5, 399, 400, 450)]
+    assert rates == pytest.approx([0.1 / 200, 0.1 * 161 / 200, 0.1, 0.1, 0.01, 0.001])
+    text = preset("paper-cifar-text")
+    rates = [learning_rate(text, e * 40, 20_000, 40) for e in (0, 400, 450)]
+    assert rates == pytest.approx([0.1, 1e-3, 1e-5])
+    dogs = preset("paper-dogs-cats")
+    rates = [learning_rate(dogs, e, 30, 1) for e in (0, 15, 20, 25)]
+    assert rates == pytest.approx([1e-2, 1e-3, 1e-4, 1e-5])
+    assert (preset("paper-melanoma").epochs, preset("paper-melanoma").weight_decay) == (10, 1e-3)
+    assert all(preset(name).batch_size for name in PRESETS)
+    with pytest.raises(cw.InputError, match="did you mean 'paper-cifar'"):
+        preset("paper-cifr")
+
+
+@pytest.mark.parametrize(
+    ("settings", "make"),
+    [
+        ({"schedule": "cosine"}, lambda o: torch.optim.lr_scheduler.CosineAnnealingLR(o, 12)),
+        (
+            {"schedule": "step", "milestones": (1, 2), "decay": 0.3},
+            lambda o: torch.optim.lr_scheduler.MultiStepLR(o, [4, 8], 0.3),
+        ),
+        ({"warmup_epochs": 1}, lambda o: torch.optim.lr_scheduler.LinearLR(o, 0.25, 1.0, 3)),
+    ],
+)
+def test_the_learning_rate_is_pytorchs(settings, make):
+    recipe = Recipe(epochs=3, lr=0.4, **settings)
+    optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=0.4)
+    schedule = make(optimizer)
+    for step in range(12):
+        assert learning_rate(recipe, step, 12, 4) == pytest.approx(optimizer.param_groups[0]["lr"])
+        optimizer.step()
+        schedule.step()

@@ -1,0 +1,126 @@
+"""One step: BatchNorm under SAM, label smoothing, clipping; augmentation against plain loops."""
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+import curvewise as cw
+from curvewise.training import compiling
+from curvewise.training.augment import augment, random_crop, random_flip, random_resized_crop
+from curvewise.training.loop import fit
+from curvewise.training.recipe import Recipe
+from curvewise.training.step import make_optimizer, smoothed_loss, take_step
+
+FIXED = cw.LossFamily(tau=1.0)
+NOTHING = torch.zeros(0)
+
+
+def test_batch_norm_remembers_the_first_pass_only():
+    x, y = torch.randn(20, 4), torch.arange(20) % 2
+    torch.manual_seed(0)
+    network = nn.Sequential(nn.Linear(4, 3), nn.BatchNorm1d(3), nn.Linear(3, 2))
+    hidden = network[0](x).detach()
+    expected = 0.1 * hidden.mean(0)  # momentum 0.1 from a running mean of 0
+    model = cw.condition(network, FIXED).train()
+    recipe = Recipe(steps=1, rho=5.0)
+    optimizer = make_optimizer(list(model.parameters()), recipe)
+    take_step(model, FIXED, optimizer, x, y, NOTHING, class_counts=(10, 10), recipe=recipe)
+    norm = network[1]
+    torch.testing.assert_close(norm.running_mean, expected)
+    assert int(norm.num_batches_tracked) == 1
+    assert norm.track_running_stats
+
+
+def test_label_smoothing_is_pytorchs_for_cross_entropy():
+    logits, y = torch.randn(9, 3), torch.arange(9) % 3
+    plain = cw.LossFamily(reduction="mean", omega=(1.0, 1.0, 1.0))
+    found = smoothed_loss(plain, logits, y, NOTHING, class_counts=(5, 3, 1), smoothing=0.2)
+    torch.testing.assert_close(found, F.cross_entropy(logits, y, label_smoothing=0.2))
+
+
+@pytest.mark.parametrize("rho", [0.0, 0.1])
+def test_the_gradient_norm_is_clipped(rho):
+    model = cw.condition(nn.Linear(2, 2, bias=False), FIXED)
+    before = model.linear.weight.detach().clone()
+    recipe = Recipe(steps=1, clip_norm=0.01, lr=1.0, momentum=0.0, rho=rho)
+    optimizer = make_optimizer(list(model.parameters()), recipe)
+    x, y = 100 * torch.randn(8, 2), torch.arange(8) % 2
+    take_step(model, FIXED, optimizer, x, y, NOTHING, class_counts=(4, 4), recipe=recipe)
+    assert float((model.linear.weight - before).norm()) == pytest.approx(0.01, rel=1e-3)
+
+
+def test_random_crop_is_a_window_of_the_padded_image():
+    images = torch.randint(0, 256, (30, 3, 6, 7), dtype=torch.uint8)
+    cropped = random_crop(images, 2, torch.Generator().manual_seed(0))
+    places = set()
+    for image, found in zip(images.numpy(), cropped.numpy(), strict=True):
+        padded = np.pad(image, ((0, 0), (2, 2), (2, 2)))
+        matches = [
+            (top, left)
+            for top in range(5)
+            for left in range(5)
+            if (padded[:, top : top + 6, left : left + 7] == found).all()
+        ]
+        assert matches
+        places.update(matches)
+    assert len(places) > 10
+
+
+def test_random_flip_mirrors_about_half_of_the_images():
+    images = torch.arange(4000.0).view(1000, 1, 1, 4)
+    flipped = random_flip(images, -1, torch.Generator().manual_seed(0))
+    mirrored = (flipped == images.flip(-1)).all(dim=(1, 2, 3))
+    same = (flipped == images).all(dim=(1, 2, 3))
+    assert bool((mirrored ^ same).all())
+    assert 430 < int(mirrored.sum()) < 570
+
+
+def test_random_resized_crop_keeps_constant_images_and_ramps():
+    generator = torch.Generator().manual_seed(0)
+    constant = torch.full((5, 3, 9, 9), 7, dtype=torch.uint8)
+    torch.testing.assert_close(random_resized_crop(constant, generator), constant.float())
+    ramp = torch.arange(64.0).expand(50, 1, 64, 64)
+    found = random_resized_crop(ramp, generator)
+    steps = found.diff(dim=-1)[..., 5:-5]
+    assert float(steps.min()) >= 0.7  # the window is 70-100 % of the side or so, stretched
+    assert float(steps.max()) <= 1.001
+    assert float(found.std(dim=0).max()) > 0.5  # and windows differ
+
+
+def test_augmentation_is_by_name_and_reproducible():
+    images = torch.randint(0, 256, (4, 3, 8, 8), dtype=torch.uint8)
+    for name in ("flip", "crop-flip", "resized-crop-flip", "resized-crop-flips"):
+        first, second = (augment(images, name, torch.Generator().manual_seed(1)) for _ in range(2))
+        assert torch.equal(first, second)
+        assert first.shape == images.shape
+    assert augment(images, "none", torch.Generator()) is images
+    with pytest.raises(cw.InputError, match="did you mean 'crop-flip'"):
+        augment(images, "crop-flp", torch.Generator())
+
+
+def test_auto_compiles_long_convolutional_runs_only(monkeypatch):
+    asked = []
+    monkeypatch.setattr(torch, "compile", lambda model: asked.append(1) or model)
+    torch.manual_seed(0)
+    network = nn.Sequential(nn.Conv2d(1, 2, 3), nn.Flatten(), nn.Linear(72, 2))
+    x, y = np.zeros((20, 1, 8, 8), np.uint8), np.arange(20) % 2
+    assert not fit(network, FIXED, x, y, Recipe(steps=2)).compiled
+    monkeypatch.setattr(compiling, "WORTH_COMPILING", 1e5)
+    assert fit(network, FIXED, x, y, Recipe(steps=2)).compiled
+    assert asked == [1]
+    assert not fit(network, FIXED, x, y, Recipe(steps=2, compile="never")).compiled
+
+
+def test_training_goes_on_uncompiled_where_there_is_no_compiler(monkeypatch):
+    def broken(model):
+        raise RuntimeError("no compiler here\nlong story")
+
+    x, y = torch.randn(20, 3), torch.arange(20) % 2
+    plain = fit(nn.Linear(3, 2), FIXED, x, y, Recipe(steps=2))
+    monkeypatch.setattr(torch, "compile", broken)
+    with pytest.warns(UserWarning, match="training goes on uncompiled: no compiler here$"):
+        fitted = fit(nn.Linear(3, 2), FIXED, x, y, Recipe(steps=2, compile="always"))
+    assert fitted.finished
+    assert plain.finished
