@@ -152,7 +152,7 @@ CASES = {
     "weight sign": (lambda: cw.roc_curve(Y, S, weight=[1, 1, 1, -1]), "weight must be >= 0.*-1"),
     "weight none": (lambda: cw.auc(Y, S, weight=[1, 1, 0, 0]), "some sample of each class"),
     "weight NaN": (lambda: cw.auc(Y, S, weight=[1, 1, 1, np.nan]), "weight must be .*got nan"),
-    "rate": (lambda: cw.rate_interval(5, 4), r"successes must be in \[0, trials\], got 5 of 4"),
+    "rate": (lambda: cw.rate_interval(5, 4), r"successes must .*\[0, trials\], got 5 of 4"),
     "no curves": (lambda: cw.roc_band([]), "at least one curve, got none"),
     "grid": (lambda: cw.roc_band([cw.roc_curve(Y, S)], grid=[2.0]), r"\[0, 1\], got \[2.0\]"),
     "fpr": (lambda: cw.roc_curve(Y, S).tpr_at(1.5), r"fpr must be in \[0, 1\], got 1.5"),
@@ -161,6 +161,39 @@ CASES = {
     "fbeta": (lambda: cw.binary_metrics(Y, S, fbeta=-1), "fbeta must be >= 0 .*got -1"),
     "focus": (lambda: cw.FocalLoss(focus=-1), "focus must be >= 0 .*got -1"),
     "film size": (lambda: cw.FiLM(0, 64), "n_lambda must be at least 1, got 0"),
+    "rate fraction": (lambda: cw.rate_interval(1.5, 3), "whole number .*got 1.5 of 3"),
+    "ppv": (lambda: cw.ppv(2, 0, 0.1), r"tpr must be in \[0, 1\].*got 2"),
+    "counts text": (lambda: vs(class_counts="42"), "positive numbers, got '42'"),
+    "counts none": (lambda: vs(class_counts=None), "positive numbers, got None"),
+    "omega word": (lambda: vs(omega="0.5"), "omega must be a number, got '0.5'"),
+    "beta word": (lambda: cw.subsample_to_beta(Y, "20", seed=0), "beta must be a number, got '20'"),
+    "seed": (lambda: cw.subsample_to_beta(Y, 2, seed=None), "seed must be .*got None"),
+    "tau pair": (lambda: cw.LossFamily(tau=(0, 3)), r"tau must be a number, got \(0, 3\)"),
+    "draw": (lambda: cw.LossFamily().draw(-1), "n >= 1, got -1"),
+    "lambda number": (
+        lambda: cw.LossFamily(tau=cw.LinearDensity(0, 3, 0)).loss(
+            LOGITS, TARGET, 3.0, class_counts=(9, 1)
+        ),
+        r"lambda must be a tensor .*got 3.0; family.at\(tau=...\)",
+    ),
+    "numpy logits": (lambda: vs(logits=LOGITS.numpy()), "logits must be a tensor, got ndarray"),
+    "list target": (lambda: vs(target=[0, 1]), "target must be a tensor, got list"),
+    "film lambda": (lambda: cw.FiLM(1, 2)(LOGITS, 3.0), "lambda must be a tensor .*got 3.0"),
+    "film rows": (
+        lambda: cw.FiLM(1, 2)(torch.zeros(6, 2), torch.zeros(4, 1)),
+        "one for each of 6 samples, got 4",
+    ),
+    "film width": (
+        lambda: cw.FiLM(1, 3)(LOGITS, torch.zeros(1)),
+        r"features must have 3 channels in dimension 1, got shape \(4, 2\)",
+    ),
+    "swapped": (
+        lambda: cw.condition(cw.LossFamily(), torch.nn.Linear(2, 2)),
+        "network must be an nn.Module, got LossFamily",
+    ),
+    "one curve": (lambda: cw.roc_band(cw.roc_curve(Y, S)), "a list of RocCurve, got RocCurve"),
+    "threshold word": (lambda: cw.operating_point(Y, S, "1"), "threshold .*got '1'"),
+    "level word": (lambda: cw.auc_interval(Y, S, level="0.9"), "level must be a number, got '0.9'"),
     "film range": (
         lambda: cw.FiLM(1, 2, lambda_ranges=[(1.0, 1.0)]),
         r"pairs \(low, high > low\), got \[\(1.0, 1.0\)\]",

@@ -14,7 +14,17 @@ EVERYTHING = sorted(
     for path in (ROOT / folder).rglob("*.py")
 )
 
-CORE = ("errors", "losses", "family", "conditioning", "networks", "roc", "imbalance", "tabular")
+CORE = (
+    "version",
+    "errors",
+    "losses",
+    "family",
+    "conditioning",
+    "networks",
+    "roc",
+    "imbalance",
+    "tabular",
+)
 ENGINE = ("training",)
 SHELLS = ("estimator", "data", "artifacts", "sweep", "report")
 LAYERS = (CORE, ENGINE, SHELLS, ("apps",), ("cli", "__main__"))

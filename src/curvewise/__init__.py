@@ -1,8 +1,9 @@
 """Curvewise: train classifiers for the whole ROC curve when one class is rare.
 
 Losses
-    `vs_loss`, `VSLoss`: the vector-scaling loss; `break_even`, `calibrated_probability`: what
-    training with it does to logits; `FocalLoss`, `LDAMLoss`, `AUCMarginLoss`: peers.
+    `vs_loss`, `VSLoss`: the vector-scaling loss; `break_even`, `calibrated_log_odds`,
+    `calibrated_probability`: what training with it does to logits; `FocalLoss`, `LDAMLoss`,
+    `AUCMarginLoss`: peers.
 Training over a family of losses
     `LossFamily`, `LinearDensity`: what is fixed and what is drawn; `FiLM`, `condition`: a network
     that knows what was drawn; `SAM`: sharpness-aware minimisation.
@@ -20,6 +21,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from curvewise.errors import CurvewiseError, InputError
+from curvewise.version import VERSION
 
 if TYPE_CHECKING:
     from curvewise.conditioning import Conditioned, FiLM, condition
@@ -34,7 +36,12 @@ if TYPE_CHECKING:
         ldam_loss,
         ldam_margins,
     )
-    from curvewise.losses.landscape import BreakEven, break_even, calibrated_probability
+    from curvewise.losses.landscape import (
+        BreakEven,
+        break_even,
+        calibrated_log_odds,
+        calibrated_probability,
+    )
     from curvewise.losses.vector_scaling import VSLoss, vs_loss
     from curvewise.roc.band import RocBand, roc_band
     from curvewise.roc.curve import RocCurve, auc, roc_curve
@@ -55,7 +62,7 @@ if TYPE_CHECKING:
     )
     from curvewise.training.sam import SAM
 
-__version__ = "0.1.0"
+__version__ = VERSION
 
 # Where each public name lives; it is imported when first used, so `import curvewise` is quick.
 _HOMES = {
@@ -71,7 +78,12 @@ _HOMES = {
         "ldam_loss",
         "ldam_margins",
     ),
-    "losses.landscape": ("BreakEven", "break_even", "calibrated_probability"),
+    "losses.landscape": (
+        "BreakEven",
+        "break_even",
+        "calibrated_log_odds",
+        "calibrated_probability",
+    ),
     "losses.vector_scaling": ("VSLoss", "vs_loss"),
     "roc.band": ("RocBand", "roc_band"),
     "roc.curve": ("RocCurve", "auc", "roc_curve"),
@@ -121,6 +133,7 @@ __all__ = [
     "binary_metrics",
     "bootstrap_auc",
     "break_even",
+    "calibrated_log_odds",
     "calibrated_probability",
     "choose_operating_point",
     "compare_auc",

@@ -17,7 +17,6 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
-import curvewise
 from curvewise.conditioning import condition
 from curvewise.errors import InputError, require_choice
 from curvewise.family import LinearDensity, LossFamily, Objective
@@ -25,6 +24,7 @@ from curvewise.losses.baselines import AUCMarginLoss, FocalLoss, LDAMLoss
 from curvewise.training.model import Model, NetworkSpec
 from curvewise.training.recipe import Recipe
 from curvewise.training.run import TrainingState
+from curvewise.version import VERSION
 
 FORMAT = "curvewise-1"
 BASELINES: dict[str, type[FocalLoss] | type[LDAMLoss] | type[AUCMarginLoss]] = {
@@ -132,7 +132,7 @@ def write_tensors(path: str | Path, tensors: dict[str, Tensor], about: dict[str,
     target = Path(path)
     target.parent.mkdir(parents=True, exist_ok=True)
     whole = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
-    versions = {"curvewise": curvewise.__version__, "torch": torch.__version__}
+    versions = {"curvewise": VERSION, "torch": torch.__version__}
     text = json.dumps({"format": FORMAT, "versions": versions, **about}, allow_nan=False)
     part = target.with_name(f".{target.name}.{os.getpid()}.part")
     try:

@@ -74,10 +74,22 @@ class FiLM(nn.Module):
 
     def forward(self, features: Tensor, lam: Tensor) -> Tensor:
         """Modulate features (n, ...) by lambda: (d,) for all samples, or (n, d)."""
+        if not isinstance(lam, Tensor):
+            raise InputError(f"lambda must be a tensor as family.at(...) gives, got {lam!r}")
         if lam.shape[-1:] != (self.n_lambda,):
             raise InputError(
                 f"lambda must have {self.n_lambda} entries in its last dimension, "
                 f"got shape {tuple(lam.shape)}"
+            )
+        n = len(features)
+        if features.shape[self.channel_dim] != self.n_features:
+            raise InputError(
+                f"features must have {self.n_features} channels in dimension {self.channel_dim}, "
+                f"got shape {tuple(features.shape)}"
+            )
+        if lam.dim() == 2 and 1 not in (len(lam), n) and len(lam) != n:
+            raise InputError(
+                f"lambda must have one row, or one for each of {n} samples, got {len(lam)}"
             )
         lam = (lam.to(self.middle) - self.middle) / self.reach
         sigma, mu = self.sigma(lam), self.mu(lam)
@@ -106,6 +118,7 @@ class Conditioned(nn.Module):
         self, network: nn.Module, layer: str, film: FiLM | None, film_logits: FiLM | None
     ) -> None:
         super().__init__()
+        self.layer = layer
         tap = _Tap()
         object.__setattr__(self, "_tap", tap)  # a reference; the module itself is in the body
         self.body = _replaced(network, layer, tap)
@@ -121,8 +134,8 @@ class Conditioned(nn.Module):
             seen, self._tap.seen = self._tap.seen, None
             if seen is None or seen[0] is not out or seen[1] != _version(out):
                 raise InputError(
-                    "the network does more after its linear layer, so its output is not that "
-                    "layer's; name the last layer by layer=..., or move the rest out of the network"
+                    f"the network must end in the linear layer {self.layer!r}, but its output is "
+                    "another one's; name the last layer by layer=..., or take the rest out"
                 )
         return out
 
@@ -196,6 +209,8 @@ def condition(
     >>> condition(network, family)(torch.zeros(5, 10), family.at(tau=3.0)).shape
     torch.Size([5, 2])
     """
+    if not isinstance(network, nn.Module):
+        raise InputError(f"network must be an nn.Module, got {type(network).__name__}")
     require_choice("at", at, ("penultimate", "logits", "both"))
     name = layer if layer is not None else find_last_linear(network)
     modules = dict(network.named_modules())

@@ -23,6 +23,8 @@ def require_number(name: str, value: float, low: float, high: float = float("inf
     0.2
     """
     try:
+        if isinstance(value, str | bytes):  # "0.5" would convert, and hide a mistake
+            raise TypeError
         number = float(value)
     except (TypeError, ValueError):
         raise InputError(f"{name} must be a number, got {value!r}") from None

@@ -152,7 +152,7 @@ class LossFamily:
         *,
         reduction: str = "weighted_mean",
     ) -> None:
-        if isinstance(omega, Sequence):
+        if isinstance(omega, Sequence) and not isinstance(omega, str):
             omega = check_class_weights(omega, len(omega))
         self.settings: dict[str, Any] = {"omega": omega, "gamma": gamma, "tau": tau}
         self.reduction = require_choice("reduction", reduction, REDUCTIONS)
@@ -161,7 +161,7 @@ class LossFamily:
             if isinstance(value, LinearDensity):
                 require_number(f"low of {name}", value.low, 0, high)
                 require_number(f"high of {name}", value.high, 0, high)
-            elif not isinstance(value, tuple):
+            elif name != "omega" or not isinstance(value, tuple):
                 self.settings[name] = require_number(name, value, 0, high)
 
     @property
@@ -179,6 +179,8 @@ class LossFamily:
 
         One draw serves a mini-batch, as in the paper; n draws give each sample its own.
         """
+        if n < 1:
+            raise InputError(f"draw needs n >= 1, got {n}")
         if not self.drawn:
             return torch.zeros(n, 0)
         columns = [self.settings[name].sample(n, generator=generator) for name in self.drawn]
@@ -203,6 +205,11 @@ class LossFamily:
     def hyperparameters(self, lam: Tensor) -> dict[str, Any]:
         """Return omega, gamma, tau at lambda (..., d): fixed ones as they are, drawn ones (...)."""
         drawn = self.drawn
+        if not isinstance(lam, Tensor):
+            raise InputError(
+                f"lambda must be a tensor as at() and draw() give, got {lam!r}; "
+                f"family.at({', '.join(f'{name}=...' for name in drawn)}) makes one"
+            )
         if lam.shape[-1:] != (len(drawn),):
             raise InputError(
                 f"lambda must have {len(drawn)} entries {list(drawn)} in its last dimension, "

@@ -29,6 +29,7 @@ def subsample_to_beta(
     """
     labels = _labels(y)
     beta = require_number("beta", beta, 1)
+    _check_seed(seed)
     values, counts = np.unique(labels, return_counts=True)
     if len(values) != 2:
         raise InputError(f"y must hold two classes, got {len(values)}: {values[:5].tolist()}")
@@ -55,6 +56,7 @@ def subsample_long_tail(y: ArrayLike, ratio: float, *, seed: int) -> Indices:
     """
     labels = _labels(y)
     ratio = require_number("ratio", ratio, 1)
+    _check_seed(seed)
     values, counts = np.unique(labels, return_counts=True)
     if len(values) < 2:
         raise InputError(f"y must hold two or more classes, got {len(values)}")
@@ -66,6 +68,11 @@ def subsample_long_tail(y: ArrayLike, ratio: float, *, seed: int) -> Indices:
         for value, share in zip(values, shares, strict=True)
     ]
     return np.sort(np.concatenate(kept))
+
+
+def _check_seed(seed: int) -> None:
+    if not isinstance(seed, int | np.integer) or seed < 0:
+        raise InputError(f"seed must be a whole number >= 0, got {seed!r}")
 
 
 def _labels(y: ArrayLike) -> NDArray[np.generic]:

@@ -161,3 +161,24 @@ def test_dividing_by_the_batchs_own_weights_biases_log_odds_by_minus_0_42():
     assert bias == pytest.approx(-0.42, abs=0.005)
     error = trained_log_odds(0.0, "weighted_mean")
     assert float(error.mean()) == pytest.approx(bias, abs=0.06)
+
+
+def test_log_odds_rank_where_probabilities_tie():
+    logits = torch.tensor([[0.0, 30.0], [0.0, 40.0]])
+    at = {"class_counts": (1, 100), "omega": 0.5, "gamma": 0.0, "tau": 0.0}
+    assert cw.calibrated_probability(logits, **at).unique().numel() == 1
+    assert cw.calibrated_log_odds(logits, **at).tolist() == pytest.approx([30.0, 40.0])
+    many = cw.calibrated_log_odds(
+        torch.randn(4, 3), class_counts=(9, 3, 1), omega=0.5, gamma=0.1, tau=1.0
+    )
+    torch.testing.assert_close(many.exp().sum(-1), torch.ones(4))
+
+
+@pytest.mark.parametrize("dtype", [torch.int32, torch.int16, torch.uint8])
+def test_any_integer_dtype_serves_as_target(dtype):
+    logits, target = torch.randn(6, 2), torch.tensor([0, 1, 0, 0, 1, 1])
+    expected = cw.vs_loss(logits, target, class_counts=(9, 1), tau=1.0)
+    small = target.to(dtype)
+    assert cw.vs_loss(logits, small, class_counts=(9, 1), tau=1.0) == expected
+    assert cw.VSLoss((9, 1), tau=1.0)(logits, small) == expected
+    torch.testing.assert_close(cw.FocalLoss()(logits, small), cw.focal_loss(logits, target))

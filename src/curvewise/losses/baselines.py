@@ -4,6 +4,7 @@ Functions first, then modules over them that hold the settings. Every module is 
 that draws nothing, so training treats them like a `LossFamily`.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
 import torch
@@ -98,7 +99,7 @@ def auc_margin_loss(
     return (spread + 2 * dual * gap - p * (1 - p) * dual**2).mean(-1)
 
 
-class FixedObjective(nn.Module):
+class FixedObjective(nn.Module, ABC):
     """An `Objective` that draws nothing."""
 
     drawn: tuple[str, ...] = ()
@@ -106,6 +107,16 @@ class FixedObjective(nn.Module):
     def draw(self, n: int, *, generator: torch.Generator | None = None) -> Tensor:
         """Return n draws of a lambda without entries, shape (n, 0)."""
         return torch.zeros(n, 0)
+
+    @abstractmethod
+    def loss(
+        self, logits: Tensor, target: Tensor, lam: Tensor, *, class_counts: Sequence[float]
+    ) -> Tensor:
+        """Return the loss of logits (..., n, C); lambda has no entries."""
+
+    def forward(self, logits: Tensor, target: Tensor, class_counts: Sequence[float] = ()) -> Tensor:
+        """Return the loss as a plain module does: ``FocalLoss()(logits, target)``."""
+        return self.loss(logits, target, torch.zeros(0), class_counts=class_counts)
 
 
 class FocalLoss(FixedObjective):

@@ -58,7 +58,14 @@ class ClassFactors(NamedTuple):
 
 def check_class_counts(class_counts: Sequence[float] | Tensor) -> tuple[float, ...]:
     """Return the class counts as floats: at least two of them, all positive."""
-    counts = tuple(float(count) for count in class_counts)
+    try:
+        if isinstance(class_counts, str):
+            raise TypeError
+        counts = tuple(float(count) for count in class_counts)
+    except (TypeError, ValueError):
+        raise InputError(
+            f"class_counts must hold two or more positive numbers, got {class_counts!r}"
+        ) from None
     if len(counts) < 2 or not all(count > 0 and isfinite(count) for count in counts):
         raise InputError(f"class_counts must hold two or more positive numbers, got {list(counts)}")
     return counts

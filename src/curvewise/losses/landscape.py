@@ -78,7 +78,7 @@ def _softplus(value: float) -> float:
     return max(value, 0.0) + log1p(float(np.exp(-abs(value))))
 
 
-def calibrated_probability(
+def calibrated_log_odds(
     logits: Tensor,
     *,
     class_counts: Sequence[float] | Tensor,
@@ -87,13 +87,14 @@ def calibrated_probability(
     tau: Hyperparameter,
     prior: float | Sequence[float] | None = None,
 ) -> Tensor:
-    r"""Turn logits of a model trained with the vector-scaling loss into probabilities.
+    r"""Turn logits of a model trained with the vector-scaling loss into calibrated log-odds.
 
     Weights and shifts bias the logits in a known way: where the loss is minimal, the softmax of
     :math:`\Delta_c z_c + \iota_c` is proportional to :math:`\omega_c P(c|x)`. Undoing that gives,
     for two classes, :math:`\mathrm{logit}\,p = \alpha - \log(\omega/(1-\omega))`.
 
-    Two classes give P(class 1) of shape (..., n); more give all probabilities, (..., n, C).
+    Two classes give the log-odds of class 1, shape (..., n); more give log-probabilities,
+    (..., n, C). Log-odds rank and threshold without rounding, where probabilities near 1 tie.
     `prior` is P(class 1) where the model will be used (for more classes: one value per class);
     left out, it is the training set's own.
 
@@ -103,8 +104,8 @@ def calibrated_probability(
 
     >>> import torch
     >>> at = dict(class_counts=(100, 1), omega=0.5, gamma=0.0, tau=1.0)
-    >>> calibrated_probability(torch.tensor([[0.0, 0.0]]), **at)
-    tensor([0.0099])
+    >>> calibrated_log_odds(torch.tensor([[0.0, 0.0]]), **at)
+    tensor([-4.6052])
     """
     counts = check_class_counts(class_counts)
     if not logits.is_floating_point() or logits.dim() < 2 or logits.shape[-1] != len(counts):
@@ -124,8 +125,32 @@ def calibrated_probability(
     if prior is not None:
         log_odds = log_odds + _prior_shift(prior, counts).to(logits)
     if len(counts) == 2:
-        return torch.sigmoid(log_odds[..., 1] - log_odds[..., 0])
-    return torch.softmax(log_odds, dim=-1)
+        return log_odds[..., 1] - log_odds[..., 0]
+    return torch.log_softmax(log_odds, dim=-1)
+
+
+def calibrated_probability(
+    logits: Tensor,
+    *,
+    class_counts: Sequence[float] | Tensor,
+    omega: Hyperparameter | ClassWeights,
+    gamma: Hyperparameter,
+    tau: Hyperparameter,
+    prior: float | Sequence[float] | None = None,
+) -> Tensor:
+    """Return `calibrated_log_odds` as probabilities.
+
+    Two classes give P(class 1) of shape (..., n); more give all probabilities, (..., n, C).
+
+    >>> import torch
+    >>> at = dict(class_counts=(100, 1), omega=0.5, gamma=0.0, tau=1.0)
+    >>> calibrated_probability(torch.tensor([[0.0, 0.0]]), **at)
+    tensor([0.0099])
+    """
+    log_odds = calibrated_log_odds(
+        logits, class_counts=class_counts, omega=omega, gamma=gamma, tau=tau, prior=prior
+    )
+    return torch.sigmoid(log_odds) if log_odds.dim() < logits.dim() else torch.exp(log_odds)
 
 
 def _prior_shift(prior: float | Sequence[float], counts: tuple[float, ...]) -> Tensor:

@@ -78,7 +78,7 @@ def vs_loss(
     drawn = any(isinstance(value, Tensor) for value in (omega, gamma, tau))
     if drawn or torch.compiler.is_compiling():
         return unchecked_vs_loss(logits, target, counts, omega, gamma, tau, reduction)
-    logits = at_least_float32(logits)
+    logits, target = at_least_float32(logits), target.long()
     fixed: Any = tuple(omega) if isinstance(omega, Sequence) else omega
     factors = fixed_factors(counts, fixed, gamma, tau, logits.dtype, logits.device)
     return scaled_cross_entropy(logits, target, factors, reduction)
@@ -96,7 +96,7 @@ def unchecked_vs_loss(
     """`vs_loss` for values that are known to be good, as in a training loop."""
     logits = at_least_float32(logits)
     factors = class_factors(counts, omega, gamma, tau, like=logits)
-    return scaled_cross_entropy(logits, target, factors, reduction)
+    return scaled_cross_entropy(logits, target.long(), factors, reduction)
 
 
 class VSLoss(nn.Module):
@@ -118,7 +118,7 @@ class VSLoss(nn.Module):
         self.class_counts = check_class_counts(class_counts)
         self.omega: float | tuple[float, ...] = (
             check_class_weights(omega, len(self.class_counts))
-            if isinstance(omega, Sequence)
+            if isinstance(omega, Sequence) and not isinstance(omega, str)
             else require_number("omega", omega, 0, 1)
         )
         self.gamma = require_number("gamma", gamma, 0)
@@ -132,7 +132,7 @@ class VSLoss(nn.Module):
         if scale.dtype != logits.dtype or scale.device != logits.device:
             logits = at_least_float32(logits)
             self._factors = self._factors_like(logits)
-        return scaled_cross_entropy(logits, target, self._factors, self.reduction)
+        return scaled_cross_entropy(logits, target.long(), self._factors, self.reduction)
 
     def _factors_like(self, like: Tensor) -> ClassFactors:
         settings = (self.class_counts, self.omega, self.gamma, self.tau)
@@ -227,6 +227,9 @@ def at_least_float32(logits: Tensor) -> Tensor:
 
 def check_logits_and_target(logits: Tensor, target: Tensor, n_classes: int) -> None:
     """Raise unless logits (..., n, C) and integer labels (n,) or (..., n) fit together."""
+    for name, value in (("logits", logits), ("target", target)):
+        if not isinstance(value, Tensor):
+            raise InputError(f"{name} must be a tensor, got {type(value).__name__}")
     if not logits.is_floating_point() or logits.dim() < 2 or logits.shape[-1] != n_classes:
         raise InputError(
             f"logits must be a floating tensor of shape (..., n, {n_classes}), "
@@ -238,9 +241,9 @@ def check_logits_and_target(logits: Tensor, target: Tensor, n_classes: int) -> N
         raise InputError(f"logits must hold at least one sample, got shape {tuple(logits.shape)}")
     samples = logits.shape[:-1]
     if target.shape[-1:] != samples[-1:] or not _broadcasts(target.shape, samples):
+        shapes = dict.fromkeys((tuple(samples), tuple(samples[-1:])))
         raise InputError(
-            f"target must have shape {tuple(samples)} or {tuple(samples[-1:])}, "
-            f"got {tuple(target.shape)}"
+            f"target must have shape {' or '.join(map(str, shapes))}, got {tuple(target.shape)}"
         )
     low, high = _extremes(target)
     if low < 0 or high >= n_classes:
@@ -256,7 +259,7 @@ def check_hyperparameters(
 ) -> None:
     """Raise unless omega, gamma and tau are in range and fit logits of this shape."""
     batch_shape, n_classes = logits_shape[:-1], logits_shape[-1]
-    if isinstance(omega, Sequence):
+    if isinstance(omega, Sequence) and not isinstance(omega, str):
         check_class_weights(omega, n_classes)
     else:
         _check_hyperparameter("omega", omega, 1.0, batch_shape)

@@ -36,7 +36,8 @@ def roc_band(curves: Sequence[RocCurve], grid: ArrayLike | None = None) -> RocBa
     >>> roc_band([curve, curve], grid=[0.5]).mean
     array([0. , 0. , 0.5, 1. ])
     """
-    curves = list(curves)
+    if isinstance(curves, RocCurve) or not all(isinstance(c, RocCurve) for c in curves):
+        raise InputError(f"roc_band needs a list of RocCurve, got {type(curves).__name__}")
     if not curves:
         raise InputError("roc_band needs at least one curve, got none")
     rates = np.linspace(0, 1, 1001) if grid is None else np.asarray(grid, dtype=np.float64)

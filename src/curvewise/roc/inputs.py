@@ -22,8 +22,8 @@ class Scored(NamedTuple):
 
     def at_least(self, threshold: float) -> NDArray[np.bool_]:
         """Who is called positive; compared in float64, whatever the scores are."""
-        if np.isnan(threshold):
-            raise InputError(f"threshold must be a number, got {threshold}")
+        if isinstance(threshold, str) or threshold is None or np.isnan(threshold):
+            raise InputError(f"threshold must be a number, got {threshold!r}")
         return np.asarray(self.score.astype(np.float64) >= float(threshold))
 
     @property
@@ -79,11 +79,13 @@ def to_array(values: ArrayLike | torch.Tensor) -> NDArray[Any]:
 def _positive(labels: NDArray[Any]) -> NDArray[np.bool_]:
     positive = labels if labels.dtype == np.bool_ else labels == 1
     if not isinstance(positive, np.ndarray):  # strings do not even compare
-        raise InputError(f"y must hold only 0 and 1, got {labels[0]!r}")
+        raise InputError(f"y must hold only 0 and 1, got {labels[0].item()!r} at position 0")
     n_positive = int(np.count_nonzero(positive))
     if n_positive + int(np.count_nonzero(labels == 0)) != len(labels):
-        wrong = labels[(labels != 0) & (labels != 1)][0]
-        raise InputError(f"y must hold only 0 and 1, got {wrong!r}")
+        first = int(np.argmax((labels != 0) & (labels != 1)))
+        raise InputError(
+            f"y must hold only 0 and 1, got {labels[first].item()!r} at position {first}"
+        )
     if n_positive in (0, len(labels)):
         raise InputError(
             f"y must hold both classes, got only {int(n_positive > 0)} ({len(labels)} samples)"

@@ -152,7 +152,8 @@ def compare_auc(
     of_negatives = placements[0][1] - placements[1][1]
     smaller = min(len(of_positives), len(of_negatives))
     error = _error(of_positives, of_negatives) if smaller > 1 else 0.0
-    identical = not of_positives.any() and not of_negatives.any()
+    # Equal placements of differing scores (two areas of 1) are no proof that areas are the same.
+    identical = error == 0 and np.array_equal(_ranks(first.score), _ranks(second.score))
     if error > 0 or identical:
         method = "delong"
         z = difference / error if error > 0 else 0.0
@@ -165,6 +166,12 @@ def compare_auc(
         reach = sqrt(2 * log(2 / (1 - level)) / smaller)
     low, high = max(difference - reach, -1.0), min(difference + reach, 1.0)
     return AucComparison(areas[0], areas[1], difference, low, high, level, z, p, method)
+
+
+def _ranks(score: Floats) -> Counts:
+    """Return each score's place among the distinct ones."""
+    ranks: Counts = np.unique(score, return_inverse=True)[1]
+    return ranks
 
 
 def chernoff_interval(area: float, pairs: int, level: float = 0.95) -> tuple[float, float]:

@@ -134,8 +134,11 @@ def rate_interval(successes: int, trials: int, level: float = 0.95) -> tuple[flo
     (0.0, 0.01)
     """
     require_open("level", level, 0, 1)
-    if not 0 <= successes <= trials or trials < 1:
-        raise InputError(f"successes must be in [0, trials], got {successes} of {trials}")
+    whole = successes == int(successes) and trials == int(trials)
+    if not whole or not 0 <= successes <= trials or trials < 1:
+        raise InputError(
+            f"successes must be a whole number in [0, trials], got {successes} of {trials}"
+        )
     tail = (1 - level) / 2
     low = beta_distribution.ppf(tail, successes, trials - successes + 1) if successes else 0.0
     high = (
@@ -152,5 +155,7 @@ def ppv(tpr: float, fpr: float, prevalence: float) -> float:
     >>> round(ppv(tpr=0.9, fpr=0.01, prevalence=0.001), 4)
     0.0826
     """
+    for name, rate in (("tpr", tpr), ("fpr", fpr), ("prevalence", prevalence)):
+        require_number(name, rate, 0, 1)
     called = tpr * prevalence + fpr * (1 - prevalence)
     return tpr * prevalence / called if called > 0 else float("nan")
