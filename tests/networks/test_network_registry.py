@@ -1,0 +1,222 @@
+"""Networks by name: what is built, from which random numbers, and what is refused."""
+
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from curvewise.errors import InputError
+from curvewise.networks.mlp import MLP
+from curvewise.networks.registry import build_network, input_statistics, network_names
+from curvewise.networks.resnet_cifar import ResNetCifar
+from curvewise.networks.resnext import ResNeXt50
+from curvewise.networks.small_cnn import SmallCNN
+
+IMAGE = (3, 32, 32)
+
+
+def same(a: nn.Module, b: nn.Module) -> bool:
+    pairs = zip(a.state_dict().values(), b.state_dict().values(), strict=True)
+    return all(torch.equal(x, y) for x, y in pairs)
+
+
+def test_the_names() -> None:
+    assert network_names() == [
+        "mlp",
+        "small-cnn",
+        "resnet20",
+        "resnet32",
+        "resnet44",
+        "resnet56",
+        "resnext50-32x4d",
+        "efficientnet-lite0",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "in_shape", "options", "kind", "n_features"),
+    [
+        ("mlp", (30,), {}, MLP, 64),
+        ("mlp", [30], {"hidden": [5]}, MLP, 5),
+        ("mlp", np.zeros((7, 30)).shape[1:], {"hidden": ()}, MLP, 30),
+        ("small-cnn", (1, 28, 28), {}, SmallCNN, 64),
+        ("small-cnn", IMAGE, {"width": 4}, SmallCNN, 16),
+        ("resnet20", IMAGE, {}, ResNetCifar, 64),
+        ("resnet56", (1, 28, 28), {"width": 8}, ResNetCifar, 32),
+        ("resnext50-32x4d", (4, 64, 64), {}, ResNeXt50, 2048),
+    ],
+)
+def test_what_is_built(
+    name: str, in_shape: tuple[int, ...], options: dict[str, Any], kind: type, n_features: int
+) -> None:
+    network = build_network(name, in_shape=in_shape, n_classes=3, **options)
+    assert type(network) is kind
+    x = torch.randn(2, *in_shape)
+    assert network.features(x).shape == (2, n_features)
+    assert network(x).shape == (2, 3)
+
+
+@pytest.mark.parametrize("depth", [20, 32, 44, 56])
+def test_the_depth_is_in_the_name(depth: int) -> None:
+    assert build_network(f"resnet{depth}", in_shape=IMAGE).depth == depth
+
+
+@pytest.mark.parametrize(
+    ("size", "stride"),
+    [
+        ((4, 4), 1),
+        ((28, 28), 1),
+        ((63, 63), 1),
+        ((64, 64), 2),
+        ((96, 96), 2),
+        ((300, 96), 2),
+        ((128, 128), 4),
+        ((256, 256), 8),
+    ],
+)
+def test_the_small_cnn_takes_larger_steps_over_larger_images(
+    size: tuple[int, int], stride: int
+) -> None:
+    network = build_network("small-cnn", in_shape=(3, *size))
+    first = network.body[0]
+    assert (first.stride, first.kernel_size) == ((stride, stride), (2 * stride + 1,) * 2)
+    assert network(torch.randn(2, 3, *size)).shape == (2, 2)
+    given = build_network("small-cnn", in_shape=(3, *size), stride=1)
+    assert given.body[0].stride == (1, 1)
+
+
+@pytest.mark.parametrize("name", ["mlp", "small-cnn", "resnet20"])
+def test_a_seed_makes_the_weights(name: str) -> None:
+    in_shape = (30,) if name == "mlp" else IMAGE
+    before = torch.get_rng_state()
+    first = build_network(name, in_shape=in_shape, seed=7)
+    assert torch.equal(torch.get_rng_state(), before)
+    torch.manual_seed(99)
+    assert same(first, build_network(name, in_shape=in_shape, seed=7))
+    assert not same(first, build_network(name, in_shape=in_shape, seed=8))
+    assert same(first, build_network(name, in_shape=in_shape, seed=np.int64(7)))
+
+
+def test_the_seed_is_undone_after_an_error() -> None:
+    before = torch.get_rng_state()
+    with pytest.raises(InputError):
+        build_network("mlp", in_shape=(3,), seed=7, hidden=(4, 0))
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+def test_without_a_seed_the_global_state_is_used() -> None:
+    torch.manual_seed(3)
+    first = build_network("mlp", in_shape=(3,))
+    assert not same(first, build_network("mlp", in_shape=(3,)))
+    torch.manual_seed(3)
+    assert same(first, build_network("mlp", in_shape=(3,)))
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "message"),
+    [
+        ("resnet3", {}, "network must be one of mlp, .*, got 'resnet3'; did you mean 'resnet32'"),
+        ("xyz", {}, "or timm:NAME, got 'xyz'$"),
+        (None, {}, "network must be one of .*, got None"),
+        ("mlp", {}, r"mlp needs vectors, \(d,\), got in_shape \(3, 32, 32\)"),
+        ("resnet32", {"in_shape": (30,)}, r"resnet32 needs images, in_shape \(channels, H, W\)"),
+        ("small-cnn", {"in_shape": (30,)}, "small-cnn needs images"),
+        ("resnext50-32x4d", {"in_shape": (30,)}, "resnext50-32x4d needs images"),
+        ("efficientnet-lite0", {"in_shape": (30,)}, "efficientnet-lite0 needs images"),
+        ("timm:resnet18", {"in_shape": (30,)}, "timm:resnet18 needs images"),
+        ("efficientnet-lite0", {"in_shape": (1, 28, 28)}, "needs 3 channels, got in_shape"),
+        ("small-cnn", {"in_shape": (1, 3, 28)}, "images of at least 4x4, got in_shape"),
+        ("resnet32", {"in_shape": (32, 32)}, r"in_shape must be \(d,\) or \(channels, H, W\)"),
+        ("resnet32", {"in_shape": 3}, r"in_shape must be .*, got 3$"),
+        ("resnet32", {"in_shape": (3, 0, 32)}, "in_shape must be .* at least 1, got 0"),
+        ("resnet32", {"n_classes": 0}, "n_classes must be a whole number of at least 1, got 0"),
+        ("resnet32", {"widht": 8}, "options: width; got 'widht'; did you mean 'width'"),
+        ("resnet32", {"hidden": (8,)}, "resnet32 takes these options: width; got 'hidden'"),
+        ("resnext50-32x4d", {"width": 8}, "takes these options: none; got 'width'"),
+        ("resnet32", {"seed": 1.5}, "seed must be a whole number .* or None, got 1.5"),
+        ("resnet32", {"seed": -1}, "seed must be a whole number .* or None, got -1"),
+    ],
+)
+def test_bad_input(name: Any, arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        build_network(name, **{"in_shape": IMAGE, **arguments})
+
+
+def test_statistics_of_published_weights() -> None:
+    mean, std = input_statistics(build_network("resnext50-32x4d", in_shape=IMAGE))
+    assert (mean, std) == ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
+    assert input_statistics(MLP(3)) is None
+
+
+class FakeNetwork(nn.Module):
+    """What a network of timm looks like from outside."""
+
+    def __init__(self, in_chans: int, num_classes: int, **options: Any) -> None:
+        super().__init__()
+        if options.keys() - {"drop_rate"}:
+            raise TypeError(f"unexpected keyword argument {next(iter(options))!r}")
+        self.fc = nn.Linear(in_chans, num_classes)
+        self.options = options
+        self.pretrained_cfg = {"mean": [0.5, 0.5, 0.5], "std": [0.25, 0.25, 0.25]}
+
+
+@pytest.fixture
+def fake_timm(monkeypatch: pytest.MonkeyPatch) -> None:
+    names = ["resnet18", "vit_tiny"]
+    fake = SimpleNamespace(
+        is_model=lambda name: name.split(".")[0] in names,
+        list_models=lambda: names,
+        create_model=lambda name, **options: FakeNetwork(**options),
+    )
+    monkeypatch.setitem(sys.modules, "timm", fake)
+
+
+@pytest.mark.usefixtures("fake_timm")
+def test_timm_is_given_channels_classes_and_options() -> None:
+    network = build_network("timm:resnet18.a1", in_shape=(5, 8, 8), n_classes=4, drop_rate=0.1)
+    assert (network.fc.in_features, network.fc.out_features) == (5, 4)
+    assert network.options == {"drop_rate": 0.1}
+    assert input_statistics(network) == ((0.5, 0.5, 0.5), (0.25, 0.25, 0.25))
+    first, second = (build_network("timm:resnet18", in_shape=IMAGE, seed=1) for _ in range(2))
+    assert same(first, second)
+
+
+@pytest.mark.usefixtures("fake_timm")
+def test_timm_names_and_options_are_checked() -> None:
+    with pytest.raises(InputError, match="got 'resnet81'; did you mean 'resnet18'"):
+        build_network("timm:resnet81", in_shape=IMAGE)
+    with pytest.raises(InputError, match=r"timm:resnet18 must be given options .*'width'"):
+        build_network("timm:resnet18", in_shape=IMAGE, width=3)
+
+
+def test_timm_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "timm", None)
+    with pytest.raises(InputError, match=r"timm:resnet18 needs .* timm .*pip install timm"):
+        build_network("timm:resnet18", in_shape=IMAGE)
+
+
+@pytest.mark.parametrize(
+    ("failure", "seen"),
+    [
+        ("import torchvision_that_is_not_there", "ModuleNotFoundError: No module named"),
+        (
+            "raise RuntimeError('operator torchvision::nms does not exist')",
+            "RuntimeError: operator",
+        ),
+        ("raise AttributeError('partly\\ninitialized')", "AttributeError: partly$"),
+    ],
+)
+def test_timm_cannot_be_imported(
+    failure: str, seen: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "timm.py").write_text(failure, encoding="utf-8")
+    monkeypatch.delitem(sys.modules, "timm", raising=False)
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(InputError, match=f"a torchvision built for this torch .* gave {seen}"):
+        build_network("timm:resnet18", in_shape=IMAGE)
+    assert "timm" not in sys.modules
