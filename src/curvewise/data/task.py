@@ -117,7 +117,12 @@ def split_rows(
     else:
         folds = max(2, round(1 / require_number("fraction", fraction, 0, 1)))
         splitter = StratifiedGroupKFold(n_splits=folds, shuffle=True, random_state=seed)
-        first, second = next(iter(splitter.split(rows, y, groups)))
+        try:
+            first, second = next(iter(splitter.split(rows, y, groups)))
+        except ValueError as error:
+            raise InputError(
+                f"the groups cannot be split with every class on both sides: {error}"
+            ) from None
         if len(np.unique(y[second])) < len(np.unique(y)) or len(np.unique(y[first])) < len(
             np.unique(y)
         ):

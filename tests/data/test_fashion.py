@@ -1,0 +1,118 @@
+"""Fashion-MNIST's idx files, generated and Debian's."""
+
+import gzip
+import struct
+
+import numpy as np
+import pytest
+
+from curvewise.data import fashion
+from curvewise.data.fashion import fashion_mnist, missing_fashion_mnist, read_idx
+from curvewise.data.options import SourceOptions
+from curvewise.errors import InputError
+
+
+def idx(array: np.ndarray) -> bytes:
+    header = struct.pack(f">HBB{array.ndim}I", 0, 8, array.ndim, *array.shape)
+    return header + array.tobytes()
+
+
+def write(folder, packed: bool):
+    """Three images of each class to train on and one to test; pixel (0, 0) is the class."""
+    folder.mkdir(parents=True)
+    for part, repeats in (("train", 3), ("t10k", 1)):
+        labels = np.tile(np.arange(10, dtype=np.uint8), repeats)
+        images = np.zeros((len(labels), 28, 28), np.uint8)
+        images[:, 0, 0] = labels
+        for stem, array in (("images-idx3", images), ("labels-idx1", labels)):
+            path = folder / f"{part}-{stem}-ubyte"
+            if packed:
+                path.with_name(path.name + ".gz").write_bytes(gzip.compress(idx(array)))
+            else:
+                path.write_bytes(idx(array))
+
+
+@pytest.mark.parametrize("packed", [True, False])
+@pytest.mark.parametrize("place", ["", "fashion-mnist", "FashionMNIST/raw"])
+def test_pairs_from_every_place(tmp_path, packed, place):
+    write(tmp_path / "data" / place, packed)
+    options = SourceOptions(data_dir=tmp_path / "data")
+    assert missing_fashion_mnist(options) is None
+    task = fashion_mnist("t-shirt/6", options)
+    assert task.name == "fashion-mnist:t-shirt/shirt"
+    assert task.class_counts == (3, 3)
+    assert task.x_train.shape == (6, 1, 28, 28)
+    assert task.x_train.dtype == np.uint8
+    np.testing.assert_array_equal(task.x_train[:, 0, 0, 0], 6 * task.y_train)
+    assert fashion_mnist("Ankle_Boot/bag", options).class_names == ("ankle-boot", "bag")
+    assert len(task.details["deviations"]) == 4
+
+
+def test_missing_files_name_the_places_and_how_to_get_them(tmp_path, monkeypatch):
+    monkeypatch.setattr(fashion, "DEBIAN_FOLDER", tmp_path / "debian")
+    options = SourceOptions(data_dir=tmp_path / "data")
+    with pytest.raises(InputError) as caught:
+        fashion_mnist("0/6", options)
+    for part in ("data/fashion-mnist", "debian", "dataset-fashion-mnist", "https://"):
+        assert part in str(caught.value)
+    write(tmp_path / "debian", packed=True)
+    assert fashion_mnist("0/6", options).class_counts == (3, 3)
+
+
+def test_a_bad_pair_is_told_before_missing_files(tmp_path):
+    with pytest.raises(InputError, match="did you mean 'sneaker'"):
+        fashion_mnist("sneakers/bag", SourceOptions(data_dir=tmp_path))
+
+
+GOOD = idx(np.arange(6, dtype=np.uint8).reshape(1, 2, 3))
+
+
+@pytest.mark.parametrize("packed", [True, False])
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "got an empty file"),
+        (b"\x00\x00\x08\x01" + GOOD[4:], "begins with 00000803, got 00000801"),
+        (b"\x00\x00\x0d\x03" + GOOD[4:], "got 00000d03"),
+        (GOOD[:10], "bytes that its header announces"),
+        (GOOD[:-1], "the 6 bytes that its header announces, got 5"),
+        (GOOD + b"\x00", "the 6 bytes that its header announces, got more"),
+        (idx(np.zeros((0, 28, 28), np.uint8)), "the 0 bytes"),
+        (GOOD[:4] + b"\xff" * 12 + b"abc", "header announces, got 3"),
+        (b"<html>", "got 3c68746d"),
+    ],
+)
+def test_idx_files_are_checked(tmp_path, content, message, packed):
+    path = tmp_path / "images"
+    path.write_bytes(gzip.compress(content) if packed else content)
+    with pytest.raises(InputError, match=message) as caught:
+        read_idx(path, 3)
+    assert str(path) in str(caught.value)
+
+
+def test_idx_values_and_a_cut_gzip_file(tmp_path):
+    path = tmp_path / "images"
+    path.write_bytes(GOOD)
+    np.testing.assert_array_equal(read_idx(path, 3), np.arange(6).reshape(1, 2, 3))
+    path.write_bytes(gzip.compress(GOOD)[:-9])
+    with pytest.raises(InputError, match="must be a complete gzip file"):
+        read_idx(path, 3)
+
+
+def test_images_and_labels_must_belong_together(tmp_path):
+    write(tmp_path / "data", packed=False)
+    labels = np.zeros(7, np.uint8)
+    (tmp_path / "data" / "train-labels-idx1-ubyte").write_bytes(idx(labels))
+    with pytest.raises(InputError, match=r"28 x 28 images for the 7 labels .*\(30, 28, 28\)"):
+        fashion_mnist("0/6", SourceOptions(data_dir=tmp_path / "data"))
+
+
+def test_debian_package(tmp_path):
+    options = SourceOptions(data_dir=tmp_path)
+    if missing_fashion_mnist(options):
+        pytest.skip("Debian's package dataset-fashion-mnist is not installed")
+    task = fashion_mnist("t-shirt/shirt", options)
+    assert task.class_counts == (6000, 6000)
+    assert np.bincount(task.y_test).tolist() == [1000, 1000]
+    assert task.details["deviations"] == []
+    assert task.at_beta(100, seed=0).class_counts == (6000, 60)

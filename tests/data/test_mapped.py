@@ -1,0 +1,93 @@
+"""Rows of memory maps without the memory."""
+
+import numpy as np
+import pytest
+
+from curvewise.data import mapped
+from curvewise.data.mapped import map_array, mapped_rows, npy_header, require_space
+from curvewise.errors import InputError
+
+VALUES = np.random.default_rng(0).integers(0, 256, (50, 3, 4, 4), dtype=np.uint8)
+
+
+@pytest.fixture
+def images(tmp_path):
+    np.save(tmp_path / "images.npy", VALUES)
+    return map_array(tmp_path / "images.npy")
+
+
+@pytest.fixture
+def all_is_large(monkeypatch):
+    monkeypatch.setattr(mapped, "SMALL_BYTES", 0)
+    monkeypatch.setattr(mapped, "CHUNK_BYTES", 100)  # two rows at a time
+
+
+def test_neighbours_are_a_view(images):
+    rows = mapped_rows(images, np.arange(10, 30))
+    assert np.shares_memory(rows, images)
+    np.testing.assert_array_equal(rows, VALUES[10:30])
+
+
+def test_few_rows_are_copied_into_memory(images, tmp_path):
+    rows = mapped_rows(images, np.array([4, 2, 2]))
+    assert getattr(rows, "filename", None) is None
+    np.testing.assert_array_equal(rows, VALUES[[4, 2, 2]])
+    assert mapped_rows(images, np.array([], dtype=np.int64)).shape == (0, 3, 4, 4)
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+@pytest.mark.usefixtures("all_is_large")
+def test_many_rows_are_mapped_from_a_file_of_their_own(images, tmp_path):
+    index = np.random.default_rng(1).permutation(50)[:33]
+    rows = mapped_rows(images, index)
+    assert isinstance(rows, np.memmap)
+    assert not rows.flags.writeable
+    np.testing.assert_array_equal(rows, VALUES[index])
+    written = {path: path.stat().st_mtime_ns for path in tmp_path.iterdir()}
+    np.testing.assert_array_equal(mapped_rows(images, index), VALUES[index])
+    assert {path: path.stat().st_mtime_ns for path in tmp_path.iterdir()} == written
+    assert len(written) == 2
+
+
+@pytest.mark.usefixtures("all_is_large")
+def test_rows_of_views_are_not_mixed_up(images):
+    """The same index into different views, and into rows of rows."""
+    index = np.array([0, 3, 1])
+    for view, values in (
+        (images, VALUES),
+        (images[5:], VALUES[5:]),
+        (images[5:][2:], VALUES[7:]),
+        (images[::2], VALUES[::2]),
+        (mapped_rows(images, np.arange(0, 50, 3)), VALUES[::3]),
+    ):
+        np.testing.assert_array_equal(mapped_rows(view, index), values[index])
+
+
+@pytest.mark.usefixtures("all_is_large")
+def test_other_types_keep_theirs(tmp_path):
+    values = np.random.default_rng(0).normal(size=(20, 7)).astype(np.float32)
+    np.save(tmp_path / "features.npy", values)
+    index = np.arange(0, 20, 2)
+    rows = mapped_rows(map_array(tmp_path / "features.npy"), index)
+    assert rows.dtype == np.float32
+    np.testing.assert_array_equal(rows, values[index])
+
+
+@pytest.mark.usefixtures("all_is_large")
+def test_an_interrupted_copy_leaves_nothing(images, tmp_path, monkeypatch):
+    def fail(file):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(mapped, "settle", fail)
+    with pytest.raises(KeyboardInterrupt):
+        mapped_rows(images, np.array([3, 1]))
+    assert [path.name for path in tmp_path.iterdir()] == ["images.npy"]
+
+
+def test_header_is_numpys_and_space_is_asked_for(tmp_path):
+    path = tmp_path / "a.npy"
+    path.write_bytes(npy_header(VALUES.shape, np.uint8) + VALUES.tobytes())
+    np.testing.assert_array_equal(np.load(path), VALUES)
+    require_space(tmp_path, 1)
+    with pytest.raises(InputError, match=r"must have 1000000000.0 GB free, got"):
+        require_space(tmp_path, 10**18)
