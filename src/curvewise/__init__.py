@@ -10,8 +10,9 @@ Training over a family of losses
 ROC statistics
     `roc_curve`, `auc`, `roc_band`; `auc_interval`, `bootstrap_auc`, `compare_auc`;
     `choose_operating_point`, `operating_point`, `rate_interval`, `ppv`; `binary_metrics`.
-Imbalance
-    `subsample_to_beta`, `subsample_long_tail`.
+Data, training, models
+    `load_task`, `Task`, `subsample_to_beta`, `subsample_long_tail`; `build_network`; `Recipe`,
+    `preset`, `fit`; `Model`, `save`, `load`; `plot_roc`.
 
 The method is that of Lieberman, Yuan, Ravindran, Tomasi, "Optimizing for ROC Curves on
 Class-Imbalanced Data by Training over a Family of Loss Functions" (arXiv 2402.05400).
@@ -24,7 +25,10 @@ from curvewise.errors import CurvewiseError, InputError
 from curvewise.version import VERSION
 
 if TYPE_CHECKING:
+    from curvewise.artifacts import load, save
     from curvewise.conditioning import Conditioned, FiLM, condition
+    from curvewise.data.registry import load_task
+    from curvewise.data.task import Task
     from curvewise.family import LinearDensity, LossFamily, Objective
     from curvewise.imbalance import subsample_long_tail, subsample_to_beta
     from curvewise.losses.baselines import (
@@ -43,6 +47,8 @@ if TYPE_CHECKING:
         calibrated_probability,
     )
     from curvewise.losses.vector_scaling import VSLoss, vs_loss
+    from curvewise.networks.registry import build_network
+    from curvewise.report.figures import plot_roc
     from curvewise.roc.band import RocBand, roc_band
     from curvewise.roc.curve import RocCurve, auc, roc_curve
     from curvewise.roc.interval import (
@@ -60,13 +66,19 @@ if TYPE_CHECKING:
         ppv,
         rate_interval,
     )
+    from curvewise.training.loop import Fitted, fit
+    from curvewise.training.model import Model, NetworkSpec
+    from curvewise.training.recipe import Recipe, preset
     from curvewise.training.sam import SAM
 
 __version__ = VERSION
 
 # Where each public name lives; it is imported when first used, so `import curvewise` is quick.
 _HOMES = {
+    "artifacts": ("load", "save"),
     "conditioning": ("Conditioned", "FiLM", "condition"),
+    "data.registry": ("load_task",),
+    "data.task": ("Task",),
     "family": ("LinearDensity", "LossFamily", "Objective"),
     "imbalance": ("subsample_long_tail", "subsample_to_beta"),
     "losses.baselines": (
@@ -85,6 +97,8 @@ _HOMES = {
         "calibrated_probability",
     ),
     "losses.vector_scaling": ("VSLoss", "vs_loss"),
+    "networks.registry": ("build_network",),
+    "report.figures": ("plot_roc",),
     "roc.band": ("RocBand", "roc_band"),
     "roc.curve": ("RocCurve", "auc", "roc_curve"),
     "roc.interval": (
@@ -102,6 +116,9 @@ _HOMES = {
         "ppv",
         "rate_interval",
     ),
+    "training.loop": ("Fitted", "fit"),
+    "training.model": ("Model", "NetworkSpec"),
+    "training.recipe": ("Recipe", "preset"),
     "training.sam": ("SAM",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
@@ -116,15 +133,20 @@ __all__ = [
     "Conditioned",
     "CurvewiseError",
     "FiLM",
+    "Fitted",
     "FocalLoss",
     "InputError",
     "LDAMLoss",
     "LinearDensity",
     "LossFamily",
+    "Model",
+    "NetworkSpec",
     "Objective",
     "OperatingPoint",
+    "Recipe",
     "RocBand",
     "RocCurve",
+    "Task",
     "VSLoss",
     "__version__",
     "auc",
@@ -133,19 +155,26 @@ __all__ = [
     "binary_metrics",
     "bootstrap_auc",
     "break_even",
+    "build_network",
     "calibrated_log_odds",
     "calibrated_probability",
     "choose_operating_point",
     "compare_auc",
     "condition",
+    "fit",
     "focal_loss",
     "ldam_loss",
     "ldam_margins",
+    "load",
+    "load_task",
     "operating_point",
+    "plot_roc",
     "ppv",
+    "preset",
     "rate_interval",
     "roc_band",
     "roc_curve",
+    "save",
     "subsample_long_tail",
     "subsample_to_beta",
     "vs_loss",

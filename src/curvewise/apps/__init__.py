@@ -1,0 +1,1 @@
+"""Jobs that compose data, training, files and figures."""

@@ -1,0 +1,111 @@
+"""What commands share: reading their options, and progress on the terminal."""
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+from curvewise.data.registry import load_task
+from curvewise.data.task import Task
+from curvewise.errors import InputError
+from curvewise.family import LinearDensity, LossFamily
+from curvewise.training.loop import Progress as TrainingProgress
+from curvewise.training.recipe import Recipe, preset
+
+
+def parse_family(omega: str, gamma: str, tau: str, reduction: str = "weighted_mean") -> LossFamily:
+    """Return a family from texts: "0.5" is a number, "0:3:0.33" a density (low:high:height).
+
+    >>> parse_family("0.5", "0.2", "0:3:0.33").drawn
+    ('tau',)
+    """
+    values = {
+        name: _setting(name, text)
+        for name, text in (("omega", omega), ("gamma", gamma), ("tau", tau))
+    }
+    return LossFamily(**values, reduction=reduction)
+
+
+def _setting(name: str, text: str) -> float | LinearDensity:
+    try:
+        numbers = [float(part) for part in text.split(":")]
+    except ValueError:
+        numbers = []
+    if len(numbers) not in (1, 3):
+        raise InputError(f"{name} must be a number or LOW:HIGH:HEIGHT, got {text!r}")
+    return numbers[0] if len(numbers) == 1 else LinearDensity(*numbers)
+
+
+def parse_recipe(name: str, changes: list[str], seed: int) -> Recipe:
+    """Return a preset with changes such as "epochs=20" and all seeds set."""
+    settings: dict[str, Any] = {}
+    for change in changes:
+        key, sign, text = change.partition("=")
+        if not sign:
+            raise InputError(f"--set takes NAME=VALUE, got {change!r}")
+        settings[key] = tuple(text.split(",")) if key == "milestones" else text
+        if text.lower() == "none":
+            settings[key] = None
+    seeds = {f"seed_{part}": seed for part in ("weights", "order", "lambda")}
+    return preset(name, **{**seeds, **settings})
+
+
+def loaded_task(source: str, **options: Any) -> Task:
+    """Load a task with a progress bar for long decoding."""
+    with showing() as progress:
+        return load_task(source, progress=progress, **options)
+
+
+@contextmanager
+def showing() -> Iterator[Callable[[str, int, int], None]]:
+    """Show bars for work that reports itself as (what, done, total)."""
+    with _bar() as bar:
+        tasks: dict[str, Any] = {}
+
+        def show(what: str, done: int, total: int) -> None:
+            if what not in tasks:
+                tasks[what] = bar.add_task(what, total=total)
+            bar.update(tasks[what], completed=done)
+
+        yield show
+
+
+@contextmanager
+def training_bar() -> Iterator[Callable[[TrainingProgress], None]]:
+    """Show step, loss and time left; without a terminal, one plain line a minute."""
+    if not sys.stderr.isatty():
+        last = time.monotonic()
+
+        def line(progress: TrainingProgress) -> None:
+            nonlocal last
+            if time.monotonic() - last >= 60:
+                last = time.monotonic()
+                text = f"step {progress.step}/{progress.steps}, loss {progress.loss:.4f}"
+                print(text, file=sys.stderr, flush=True)
+
+        yield line
+        return
+    with _bar() as bar:
+        task = bar.add_task("training", total=None)
+
+        def update(progress: TrainingProgress) -> None:
+            text = f"training, loss {progress.loss:.4f}"
+            bar.update(task, completed=progress.step, total=progress.steps, description=text)
+
+        yield update
+
+
+def _bar() -> Progress:
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.completed}/{task.total}"),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+    )
+    silent = not sys.stderr.isatty()
+    return Progress(*columns, console=Console(stderr=True), transient=True, disable=silent)

@@ -1,0 +1,187 @@
+"""Train one model on a task into a folder: model, metrics, figure; resumable."""
+
+import json
+import math
+import platform
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from curvewise.apps.evaluate import draw_roc, evaluation
+from curvewise.artifacts import load_state, save, save_state
+from curvewise.data.task import Task
+from curvewise.errors import InputError
+from curvewise.family import Objective
+from curvewise.networks.weights import load_weights
+from curvewise.roc.curve import roc_curve
+from curvewise.training.loop import Fitted, Progress, fit
+from curvewise.training.model import Model, NetworkSpec
+from curvewise.training.recipe import Recipe
+from curvewise.training.run import Normalization
+from curvewise.version import VERSION
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a training job left behind; `model` is None if it was stopped before its end."""
+
+    folder: Path
+    model: Model | None
+    metrics: dict[str, Any]
+    steps: int
+    finished: bool
+
+
+def train(
+    task: Task,
+    objective: Objective,
+    recipe: Recipe,
+    folder: Path,
+    *,
+    network: str | None = None,
+    weights: Path | None = None,
+    resume: bool = False,
+    save_minutes: float = 5.0,
+    rule: dict[str, float] | None = None,
+    on_progress: Callable[[Progress], None] | None = None,
+) -> Outcome:
+    """Train on the task's training part and evaluate once, at the end, on its test part.
+
+    The folder gets model.safetensors, metrics.json and roc.png; while training, state.safetensors
+    every `save_minutes`, and when stopped by Ctrl-C. `resume` goes on from that state.
+    """
+    model_file, state_file = folder / "model.safetensors", folder / "state.safetensors"
+    if model_file.exists():
+        raise InputError(f"{model_file} is there already; choose another folder or remove it")
+    if state_file.exists() != resume:
+        raise InputError(
+            f"there is no {state_file} to go on from"
+            if resume
+            else f"{state_file} is of a stopped run; go on with --resume or remove it"
+        )
+    folder.mkdir(parents=True, exist_ok=True)
+    spec = default_spec(task, network)
+    body = spec.build(seed=recipe.seed_weights)
+    untouched = [] if weights is None else load_weights(body, read_weights(weights))
+    scale = normalization(task)
+    last_saved = time.monotonic()
+
+    def keep(progress: Progress) -> None:
+        nonlocal last_saved
+        if on_progress is not None:
+            on_progress(progress)
+        if time.monotonic() - last_saved > 60 * save_minutes:
+            save_state(progress.state(), state_file)
+            last_saved = time.monotonic()
+
+    fitted = fit(
+        body,
+        objective,
+        task.x_train,
+        task.y_train,
+        recipe,
+        normalization=scale,
+        state=load_state(state_file) if resume else None,
+        on_progress=keep,
+    )
+    if not fitted.finished:
+        save_state(fitted.state, state_file)
+        return Outcome(folder, None, {}, fitted.steps, False)
+    model = Model(
+        network=fitted.network,
+        spec=spec,
+        objective=objective,
+        recipe=recipe,
+        class_names=task.class_names,
+        class_counts=fitted.class_counts,
+        normalization=scale,
+        preprocessing=task.details,
+        record={**_record(task, fitted), "not_loaded": untouched},
+    )
+    score = model.scores(task.x_test)
+    metrics = evaluation(task.y_test, score, rule=rule)
+    curve = roc_curve(task.y_test, score)
+    model.record["test_roc"] = {
+        "fpr": curve.fpr.tolist(),
+        "tpr": curve.tpr.tolist(),
+        "thresholds": [None, *curve.thresholds[1:].tolist()],
+    }
+    save(model, model_file)
+    write_json(folder / "metrics.json", metrics)
+    draw_roc(task.y_test, score, metrics, task.name, folder / "roc.png")
+    state_file.unlink(missing_ok=True)
+    return Outcome(folder, model, metrics, fitted.steps, True)
+
+
+def default_spec(task: Task, network: str | None) -> NetworkSpec:
+    """Return the named network, or an MLP for features and the small CNN for images."""
+    name = network or ("mlp" if task.kind == "features" else "small-cnn")
+    return NetworkSpec(name, tuple(task.x_train.shape[1:]), len(task.class_names))
+
+
+def normalization(task: Task) -> Normalization | None:
+    """Return (mean, std) per channel: the source's, or those of at most 2,000 training images."""
+    if task.kind != "image":
+        return None
+    if "mean" in task.details and "std" in task.details:
+        return tuple(task.details["mean"]), tuple(task.details["std"])
+    some = np.linspace(0, len(task.x_train) - 1, min(2000, len(task.x_train))).astype(int)
+    pixels = task.x_train[some] / 255.0
+    std = np.maximum(pixels.std(axis=(0, 2, 3)), 1e-3)
+    return tuple(pixels.mean(axis=(0, 2, 3)).tolist()), tuple(std.tolist())
+
+
+def read_weights(path: Path) -> dict[str, torch.Tensor]:
+    """Read a state dict from .safetensors or .pth; a .pth may hold tensors only."""
+    if not path.is_file():
+        raise InputError(f"there is no weights file {path}")
+    try:
+        if path.suffix == ".safetensors":
+            from safetensors.torch import load_file
+
+            return load_file(path)
+        state = torch.load(path, map_location="cpu", weights_only=True)
+    except Exception as error:  # every reader has errors of its own
+        first = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        raise InputError(f"{path} cannot be read as plain weights: {first}") from None
+    if not isinstance(state, dict):
+        raise InputError(f"{path} must hold a dictionary of tensors, got {type(state).__name__}")
+    return state
+
+
+def _record(task: Task, fitted: Fitted) -> dict[str, Any]:
+    return {
+        "task": task.name,
+        "data_fingerprint": task.fingerprint,
+        "beta": task.beta,
+        "epoch_losses": fitted.epoch_losses,
+        "steps": fitted.steps,
+        "seconds": fitted.seconds,
+        "compiled": fitted.compiled,
+        "date": f"{datetime.now(UTC):%Y-%m-%d}",
+        "versions": {
+            "curvewise": VERSION,
+            "torch": torch.__version__,
+            "python": platform.python_version(),
+        },
+    }
+
+
+def write_json(path: Path, data: dict[str, Any]) -> None:
+    """Write data as strict JSON: what is not a number becomes null."""
+    path.write_text(json.dumps(without_nan(data), indent=2, allow_nan=False) + "\n")
+
+
+def without_nan(value: Any) -> Any:
+    """Return nested data with nan and infinities as None."""
+    if isinstance(value, dict):
+        return {key: without_nan(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [without_nan(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

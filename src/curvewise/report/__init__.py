@@ -1,0 +1,1 @@
+"""What one can show: figures and pages."""
