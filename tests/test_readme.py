@@ -1,10 +1,13 @@
 """Every Python block of the README runs, each in a fresh process as a reader would paste it."""
 
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
+import pandas as pd
 import pytest
 
 ROOT = Path(__file__).parent.parent
@@ -27,6 +30,26 @@ def test_readme_block_runs(number, tmp_path):
         check=False,
     )
     assert done.returncode == 0, done.stderr
+
+
+def test_the_terminal_session_runs(tmp_path, monkeypatch, capsys):
+    from curvewise.cli import main
+
+    rng = np.random.default_rng(0)
+    ill = np.arange(300) % 10 == 0
+    people = pd.DataFrame(
+        {"age": rng.normal(50, 9, 300) + 9 * ill, "outcome": np.where(ill, "ill", "well")}
+    )
+    people.to_csv(tmp_path / "people.csv", index=False)
+    people[["age"]].to_csv(tmp_path / "new.csv", index=False)
+    monkeypatch.chdir(tmp_path)
+    block = next(b for b in re.findall(r"```sh\n(.*?)```", README, re.DOTALL) if "curvewise" in b)
+    for line in block.strip().splitlines():
+        monkeypatch.setattr(sys, "argv", shlex.split(line, comments=True))
+        with pytest.raises(SystemExit) as stopped:
+            main()
+        assert not stopped.value.code, capsys.readouterr().err
+    assert len(pd.read_csv("answers.csv")) == 300
 
 
 def test_the_readmes_commands_and_links_exist():

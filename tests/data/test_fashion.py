@@ -1,7 +1,7 @@
 """Fashion-MNIST's idx files, generated and Debian's."""
 
-import os
 import gzip
+import os
 import struct
 
 import numpy as np
