@@ -38,9 +38,8 @@ def embed(
     if out.suffix != ".npz":
         raise InputError(f"the output must be an .npz file, got {out}")
     network = build_network(backbone, in_shape=task.x_train.shape[1:]).eval()
-    features = getattr(network, "features", None)
-    if not callable(features):
-        raise InputError(f"{backbone} has no features to take; use efficientnet-lite0")
+    if not hasattr(network, "features") or not hasattr(network, "input_mean"):
+        raise InputError(f"{backbone} has no pretrained features to take; use efficientnet-lite0")
     network.to(choose_device(device))
     parts = out.with_name(f".{out.name}.parts")
     key = json.dumps([task.fingerprint, backbone, CHUNK])
