@@ -13,9 +13,9 @@ from torch import nn
 
 from curvewise.data.task import Task
 from curvewise.errors import InputError
-from curvewise.networks.registry import build_network
+from curvewise.networks.registry import build_network, input_statistics
 from curvewise.training.batches import Samples
-from curvewise.training.run import choose_device
+from curvewise.training.run import Normalization, choose_device
 
 CHUNK = 256  # images between two saves
 
@@ -38,14 +38,15 @@ def embed(
     if out.suffix != ".npz":
         raise InputError(f"the output must be an .npz file, got {out}")
     network = build_network(backbone, in_shape=task.x_train.shape[1:]).eval()
-    if not hasattr(network, "features") or not hasattr(network, "input_mean"):
+    scale = input_statistics(network)
+    if not hasattr(network, "features") or scale is None:
         raise InputError(f"{backbone} has no pretrained features to take; use efficientnet-lite0")
     network.to(choose_device(device))
     parts = out.with_name(f".{out.name}.parts")
     key = json.dumps([task.fingerprint, backbone, CHUNK])
     _claim(parts, key)
     arrays: dict[str, Any] = {
-        part: _features(network, getattr(task, part), part, parts, progress)
+        part: _features(network, getattr(task, part), scale, part, parts, progress)
         for part in ("x_train", "x_test")
     }
     arrays |= {"y_train": task.y_train, "y_test": task.y_test}
@@ -72,14 +73,14 @@ def _claim(parts: Path, key: str) -> None:
 def _features(
     network: Any,
     images: NDArray[Any],
+    scale: Normalization,
     name: str,
     parts: Path,
     progress: Callable[[str, int, int], None] | None,
 ) -> NDArray[np.float32]:
     assert isinstance(network, nn.Module)
     device = next(network.parameters()).device
-    mean, std = (tuple(getattr(network, f"input_{part}")) for part in ("mean", "std"))
-    samples = Samples(images, device, (mean, std))
+    samples = Samples(images, device, scale)
     chunks = []
     for start in range(0, len(samples), CHUNK):
         file = parts / f"{name}-{start}.npy"

@@ -18,6 +18,7 @@ from curvewise.artifacts import load_state, save, save_state
 from curvewise.data.task import Task
 from curvewise.errors import InputError
 from curvewise.family import Objective
+from curvewise.networks.registry import input_statistics
 from curvewise.networks.weights import load_weights
 from curvewise.roc.curve import roc_curve
 from curvewise.training.loop import Fitted, Progress, fit
@@ -69,7 +70,8 @@ def train(
     spec = default_spec(task, network)
     body = spec.build(seed=recipe.seed_weights)
     untouched = [] if weights is None else load_weights(body, read_weights(weights))
-    scale = normalization(task)
+    # A network with published weights wants the pixels that those were trained on.
+    scale = input_statistics(body) or normalization(task)
     last_saved = time.monotonic()
 
     def keep(progress: Progress) -> None:
