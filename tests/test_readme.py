@@ -1,4 +1,4 @@
-"""Every Python block of the README runs, each in a fresh process as a reader would paste it."""
+"""Every Python block of README and docs runs, each in a fresh process as a reader would."""
 
 import re
 import shlex
@@ -12,7 +12,8 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
-BLOCKS = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
+PAGES = [README, *(page.read_text() for page in sorted((ROOT / "docs").glob("*.md")))]
+BLOCKS = [block for page in PAGES for block in re.findall(r"```python\n(.*?)```", page, re.DOTALL)]
 
 
 def test_there_is_an_example_for_each_kind_of_user():
@@ -20,7 +21,7 @@ def test_there_is_an_example_for_each_kind_of_user():
 
 
 @pytest.mark.parametrize("number", range(len(BLOCKS)))
-def test_readme_block_runs(number, tmp_path):
+def test_block_runs(number, tmp_path):
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", BLOCKS[number]],
         cwd=tmp_path,
