@@ -91,7 +91,7 @@ def fit(
             if stop or interrupted.is_set():
                 break
         final = run.capture()
-    run.use_average()
+    run.finish()
     return Fitted(
         network=run.model.eval(),
         objective=family,

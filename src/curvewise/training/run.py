@@ -78,11 +78,14 @@ class Run:
             seeded(recipe.seed_order, 1 << 32).initial_seed()
         )
         self.compiled = pays_to_compile(self.model, self.samples, recipe, self.steps)
+        self.has_convolutions = any(isinstance(m, nn.Conv2d) for m in self.model.modules())
 
     def steps_left(self) -> Iterator[float]:
         """Train step by step, yielding each loss."""
         self.model.train()
         model = compiled(self.model) if self.compiled else self.model
+        if self._channels_last:
+            self.model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         while self.step < self.steps:
             epoch, done = divmod(self.step, self.per_epoch)
             batches = epoch_batches(len(self.samples), epoch, self.objective, self.recipe)
@@ -93,6 +96,11 @@ class Run:
                     return
                 yield self._advance(model, batch.rows, batch.lam.to(self.device))
 
+    @property
+    def _channels_last(self) -> bool:
+        """Uncompiled convolutions are a quarter faster this way; the compiler lays out itself."""
+        return self.has_convolutions and not self.compiled
+
     def _advance(self, model: nn.Module, rows: Tensor, lam: Tensor) -> float:
         rate = learning_rate(self.recipe, self.step, self.steps, self.per_epoch)
         for group in self.optimizer.param_groups:
@@ -100,11 +108,14 @@ class Run:
         raw = self.samples.raw(rows)
         if self.recipe.augment != "none":
             raw = augment(raw, self.recipe.augment, self.generator)
+        x = self.samples.prepared(raw)
+        if self._channels_last:
+            x = x.contiguous(memory_format=torch.channels_last)
         loss = take_step(
             model,
             self.objective,
             self.optimizer,
-            self.samples.prepared(raw),
+            x,
             self.labels[rows.to(self.device)],
             lam,
             class_counts=self.class_counts,
@@ -134,8 +145,10 @@ class Run:
             else:
                 average[name].copy_(value)
 
-    def use_average(self) -> None:
-        """Give the model the averaged weights, if the recipe keeps them."""
+    def finish(self) -> None:
+        """Give the model the averaged weights, if the recipe keeps them, in the usual layout."""
+        if self._channels_last:
+            self.model.to(memory_format=torch.contiguous_format)  # type: ignore[call-overload]
         if self.average is not None and self.step > 0:
             self.model.load_state_dict(self.average)
 
