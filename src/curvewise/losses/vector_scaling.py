@@ -202,13 +202,13 @@ def _two_class(
     logits: Tensor, target: Tensor, sign: Tensor, direction: Tensor, offset: Tensor
 ) -> Tensor:
     """Return -log(1 + exp(-m)), m the margin of the true class over the other; exact for any m."""
-    if direction.dim() == 1 and offset.dim() == 0:  # one operation, forward and backward
-        margin = torch.addmv(offset, logits.reshape(-1, 2), direction).view(logits.shape[:-1])
+    if direction.dim() == 1:
+        margin = logits @ direction  # half the time of unbinding a last dimension of two
     else:
         first, second = logits.unbind(-1)
         to_first, to_second = direction.unbind(-1)
-        margin = first * to_first + second * to_second + offset
-    return F.logsigmoid(margin * sign.take(target))
+        margin = first * to_first + second * to_second
+    return F.logsigmoid((margin + offset) * sign.take(target))
 
 
 def _pick(values: Tensor, target: Tensor) -> Tensor:
