@@ -1,4 +1,4 @@
-"""Logits and scores of a trained network, in bounded memory."""
+"""Logits of a trained network, in bounded memory."""
 
 from typing import Any
 
@@ -40,18 +40,3 @@ def logits_at(
     finally:
         network.train(was_training)
     return torch.cat(parts, dim=1)
-
-
-def scores_at(
-    network: Conditioned,
-    x: NDArray[Any] | Tensor,
-    lams: Tensor,
-    *,
-    normalization: Normalization | None = None,
-    batch_size: int = 512,
-) -> NDArray[Any]:
-    """Return the paper's scores z1 - z0 of two classes, shape (n_lambda, n)."""
-    logits = logits_at(network, x, lams, normalization=normalization, batch_size=batch_size)
-    if logits.shape[-1] != 2:
-        raise InputError(f"scores need two classes, got {logits.shape[-1]}")
-    return (logits[..., 1] - logits[..., 0]).numpy()
