@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from curvewise.conditioning import Conditioned, condition
 from curvewise.errors import CurvewiseError, InputError
 from curvewise.family import Objective
+from curvewise.training.allocation import keep_freed_memory
 from curvewise.training.augment import augment
 from curvewise.training.batches import Samples, epoch_batches, seeded, steps_per_epoch
 from curvewise.training.compiling import compiled, pays_to_compile
@@ -78,14 +79,17 @@ class Run:
             seeded(recipe.seed_order, 1 << 32).initial_seed()
         )
         self.compiled = pays_to_compile(self.model, self.samples, recipe, self.steps)
-        self.has_convolutions = any(isinstance(m, nn.Conv2d) for m in self.model.modules())
+        self.convolutions = any(isinstance(m, nn.Conv2d) for m in self.model.modules())
 
     def steps_left(self) -> Iterator[float]:
         """Train step by step, yielding each loss."""
         self.model.train()
         model = compiled(self.model) if self.compiled else self.model
-        if self._channels_last:
+        if self.convolutions:
+            # A third faster on a CPU, compiled or not: no copies into the kernels' own layout.
             self.model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+            if self.device.type == "cpu":
+                keep_freed_memory()
         while self.step < self.steps:
             epoch, done = divmod(self.step, self.per_epoch)
             batches = epoch_batches(len(self.samples), epoch, self.objective, self.recipe)
@@ -96,11 +100,6 @@ class Run:
                     return
                 yield self._advance(model, batch.rows, batch.lam.to(self.device))
 
-    @property
-    def _channels_last(self) -> bool:
-        """Uncompiled convolutions are a quarter faster this way; the compiler lays out itself."""
-        return self.has_convolutions and not self.compiled
-
     def _advance(self, model: nn.Module, rows: Tensor, lam: Tensor) -> float:
         rate = learning_rate(self.recipe, self.step, self.steps, self.per_epoch)
         for group in self.optimizer.param_groups:
@@ -109,7 +108,7 @@ class Run:
         if self.recipe.augment != "none":
             raw = augment(raw, self.recipe.augment, self.generator)
         x = self.samples.prepared(raw)
-        if self._channels_last:
+        if self.convolutions:
             x = x.contiguous(memory_format=torch.channels_last)
         loss = take_step(
             model,
@@ -147,7 +146,7 @@ class Run:
 
     def finish(self) -> None:
         """Give the model the averaged weights, if the recipe keeps them, in the usual layout."""
-        if self._channels_last:
+        if self.convolutions:
             self.model.to(memory_format=torch.contiguous_format)  # type: ignore[call-overload]
         if self.average is not None and self.step > 0:
             self.model.load_state_dict(self.average)

@@ -34,9 +34,15 @@ def logits_at(
     network.eval()
     try:
         parts = [
-            network.forward_many(samples.prepared(samples.raw(rows)), lams.to(device)).cpu()
+            network.forward_many(_laid_out(samples, rows), lams.to(device)).cpu()
             for rows in torch.split(torch.arange(len(samples)), batch_size)
         ]
     finally:
         network.train(was_training)
     return torch.cat(parts, dim=1)
+
+
+def _laid_out(samples: Samples, rows: Tensor) -> Tensor:
+    """Return the rows, images in the layout that convolutions are fastest in."""
+    x = samples.prepared(samples.raw(rows))
+    return x.contiguous(memory_format=torch.channels_last) if x.dim() == 4 else x
