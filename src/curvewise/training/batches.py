@@ -80,7 +80,7 @@ def steps_per_epoch(n: int, batch_size: int) -> int:
 
 def epoch_batches(n: int, epoch: int, objective: Objective, recipe: Recipe) -> Iterator[Batch]:
     """Yield the batches of one epoch in their order."""
-    order = torch.randperm(n, generator=seeded(recipe.seed_order, epoch))
+    order = order_of(n, epoch, recipe)
     generator = seeded(recipe.seed_lambda, epoch)
     per_sample = recipe.draw == "sample"
     count = n if per_sample else steps_per_epoch(n, recipe.batch_size)
@@ -88,6 +88,11 @@ def epoch_batches(n: int, epoch: int, objective: Objective, recipe: Recipe) -> I
     for number, rows in enumerate(torch.split(order, recipe.batch_size)):
         start = number * recipe.batch_size
         yield Batch(rows, draws[start : start + len(rows)] if per_sample else draws[number])
+
+
+def order_of(n: int, epoch: int, recipe: Recipe) -> Tensor:
+    """Return the order in which an epoch takes its n samples."""
+    return torch.randperm(n, generator=seeded(recipe.seed_order, epoch))
 
 
 def seeded(seed: int, *place: int) -> torch.Generator:

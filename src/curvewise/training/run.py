@@ -62,8 +62,8 @@ class Run:
         self.recipe, self.objective = recipe, objective
         self.device = choose_device(recipe.device)
         self.samples = Samples(x, self.device, normalization)
-        self.labels, self.class_counts = _check_labels(y, len(self.samples))
-        self.model = _conditioned(network, objective, recipe).to(self.device)
+        self.labels, self.class_counts = check_labels(y, len(self.samples))
+        self.model = conditioned(network, objective, recipe).to(self.device)
         if isinstance(objective, nn.Module):
             objective.to(self.device)
         self.parameters = [p for p in self.model.parameters() if p.requires_grad]
@@ -196,7 +196,8 @@ def choose_device(name: str) -> torch.device:
     return device
 
 
-def _conditioned(network: nn.Module, objective: Objective, recipe: Recipe) -> Conditioned:
+def conditioned(network: nn.Module, objective: Objective, recipe: Recipe) -> Conditioned:
+    """Return the network with the recipe's FiLM, its weights from the recipe's seed."""
     if isinstance(network, Conditioned):
         return network
     with torch.random.fork_rng(devices=[]):
@@ -211,7 +212,8 @@ def _conditioned(network: nn.Module, objective: Objective, recipe: Recipe) -> Co
         )
 
 
-def _check_labels(y: NDArray[Any] | Tensor, n: int) -> tuple[Tensor, tuple[int, ...]]:
+def check_labels(y: NDArray[Any] | Tensor, n: int) -> tuple[Tensor, tuple[int, ...]]:
+    """Return labels (n,) as a tensor, and the count of each class."""
     labels = torch.as_tensor(y)
     if labels.shape != (n,):
         raise InputError(

@@ -48,7 +48,7 @@ def take_step(
         optimizer.zero_grad()
         with (
             torch.autocast(x.device.type, torch.bfloat16, enabled=recipe.precision == "bfloat16"),
-            _frozen_statistics(model, passes > 1),
+            frozen_statistics(model, passes > 1),
         ):
             logits = model(x, lam)
         loss = smoothed_loss(
@@ -88,7 +88,7 @@ def smoothed_loss(
 
 
 @contextmanager
-def _frozen_statistics(model: nn.Module, freeze: bool) -> Iterator[None]:
+def frozen_statistics(model: nn.Module, freeze: bool) -> Iterator[None]:
     """Let BatchNorm normalise by the batch without remembering it."""
     norms = [
         module

@@ -1,0 +1,218 @@
+"""`fit_stacked`: train K models as one program."""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from curvewise.conditioning import Conditioned
+from curvewise.errors import InputError
+from curvewise.family import Objective
+from curvewise.training.loop import fit
+from curvewise.training.recipe import Recipe
+from curvewise.training.run import DivergedError, Normalization, choose_device, conditioned
+from curvewise.training.stacked_network import layers_of
+from curvewise.training.stacked_run import StackedRun
+
+# What members may differ in; all else of the recipe is shared.
+OWN = ("lr", "weight_decay", "seed_weights", "seed_lambda")
+# Weights, gradients, momentum and activations of the members that train together should stay in
+# a cache; below it a chunk is large enough to hide the cost of calling each operation.
+CACHE_BYTES = {"cpu": 32 * 2**20, "cuda": 4 * 2**30}
+
+
+@dataclass
+class FittedStack:
+    """K trained models in the order they were asked for.
+
+    `diverged` says of those that did what happened and when; they have the weights they had then.
+    `how` says whether they were trained stacked, in chunks or one by one.
+    """
+
+    networks: list[Conditioned]
+    objectives: list[Objective]
+    recipes: list[Recipe]
+    class_counts: tuple[int, ...]
+    normalization: Normalization | None
+    losses: list[float]
+    diverged: dict[int, str]
+    how: str
+    seconds: float = 0.0
+    epoch_losses: list[list[float]] = field(default_factory=list, repr=False)
+
+    def __len__(self) -> int:
+        return len(self.networks)
+
+
+def fit_stacked(
+    network_fn: Callable[[int], nn.Module],
+    families: Sequence[Objective],
+    x: NDArray[Any] | Tensor,
+    y: NDArray[Any] | Tensor,
+    recipe: Recipe | Sequence[Recipe],
+    *,
+    normalization: Normalization | None = None,
+    chunk: int | None = None,
+    on_progress: Callable[[int, int], bool | None] | None = None,
+) -> FittedStack:
+    """Train a model for each family; the same as `fit` with each, but as one program.
+
+    `network_fn(seed)` builds a member's network from its `seed_weights`. One recipe gives member k
+    the seeds of weights and lambda plus k; a recipe for each may differ in learning rate, weight
+    decay and these seeds. All see the same batches in the same order. `chunk` members train
+    together (chosen by size and device if left out). `on_progress(done, total)` counts steps over
+    all chunks; returning True stops.
+
+    >>> from curvewise.family import LinearDensity, LossFamily
+    >>> from curvewise.networks.mlp import MLP
+    >>> families = [LossFamily(0.7, gamma, LinearDensity(0.0, 3.0, 0.33)) for gamma in (0.0, 0.2)]
+    >>> x, y = torch.randn(40, 3), torch.arange(40) % 10 // 9
+    >>> fitted = fit_stacked(lambda seed: MLP(3), families, x, y, Recipe(epochs=2))
+    >>> len(fitted), fitted.how
+    (2, 'stacked: 2 models as one')
+    """
+    started = time.perf_counter()
+    recipes = member_recipes(recipe, len(families))
+    networks = [
+        conditioned(network_fn(own.seed_weights), family, own)
+        for family, own in zip(families, recipes, strict=True)
+    ]
+    together, how = choose_chunk(networks[0], len(networks), recipes[0], chunk)
+    result = FittedStack(networks, list(families), recipes, (), normalization, [], {}, how)
+    train = _stacked if together else _one_by_one
+    for start in range(0, len(networks), together or 1):
+        members = slice(start, min(start + (together or 1), len(networks)))
+        if train(result, members, x, y, _reporting(on_progress, members, len(networks))):
+            break
+    result.seconds = time.perf_counter() - started
+    return result
+
+
+def _reporting(
+    on_progress: Callable[[int, int], bool | None] | None, members: slice, k: int
+) -> Callable[[int, int], bool | None]:
+    """Return a callback that counts the steps of some members within those of all."""
+
+    def report(done: int, steps: int) -> bool | None:
+        if on_progress is None:
+            return None
+        return on_progress(members.start * steps + done * (members.stop - members.start), steps * k)
+
+    return report
+
+
+def member_recipes(recipe: Recipe | Sequence[Recipe], k: int) -> list[Recipe]:
+    """Return K recipes, checked to differ only in what members may differ in."""
+    if k == 0:
+        raise InputError("fit_stacked needs at least one family, got none")
+    if isinstance(recipe, Recipe):
+        return [
+            recipe.changed(seed_weights=recipe.seed_weights + n, seed_lambda=recipe.seed_lambda + n)
+            for n in range(k)
+        ]
+    recipes = list(recipe)
+    if len(recipes) != k:
+        raise InputError(f"there must be a recipe for each of {k} families, got {len(recipes)}")
+    shared = [own.model_dump(exclude=set(OWN)) for own in recipes]
+    for own in shared:
+        differing = [name for name, value in own.items() if value != shared[0][name]]
+        if differing:
+            raise InputError(
+                f"recipes of a stack may differ in {', '.join(OWN)} only, got other "
+                f"{', '.join(differing)}"
+            )
+    return recipes
+
+
+def choose_chunk(
+    network: Conditioned, k: int, recipe: Recipe, wanted: int | None
+) -> tuple[int, str]:
+    """Return how many members train together (0: one by one, each by `fit`), and a sentence.
+
+    Grouped convolutions are slower than plain ones on a CPU, so networks that have any train one
+    by one there; on a GPU any network without dropout stacks.
+    """
+    if wanted is not None and wanted < 1:
+        raise InputError(f"chunk must be at least 1, got {wanted}")
+    device = choose_device(recipe.device)
+    if recipe.precision != "float32" or any(isinstance(m, nn.Dropout) for m in network.modules()):
+        return 0, f"one by one: {k} models with dropout or reduced precision"
+    if layers_of(network) is None and device.type == "cpu" and wanted is None:
+        return 0, f"one by one: {k} models with more than linear layers, on a CPU"
+    size = wanted or min(k, max(1, CACHE_BYTES[device.type] // member_bytes(network, recipe)))
+    if wanted is None:
+        size = -(-k // -(-k // size))  # chunks of equal size
+    if size >= k:
+        return k, f"stacked: {k} models as one"
+    return size, f"stacked: {k} models in chunks of {size}"
+
+
+def member_bytes(network: Conditioned, recipe: Recipe) -> int:
+    """Return what one member keeps busy in a step: weights with their likes, and activations."""
+    weights = sum(parameter.numel() for parameter in network.parameters())
+    widths = sum(m.out_features for m in network.body.modules() if isinstance(m, nn.Linear))
+    return 4 * (3 * weights + 2 * recipe.batch_size * widths)
+
+
+def _one_by_one(
+    result: FittedStack,
+    members: slice,
+    x: Any,
+    y: Any,
+    report: Callable[[int, int], bool | None],
+) -> bool:
+    k = members.start
+    try:
+        fitted = fit(
+            result.networks[k],
+            result.objectives[k],
+            x,
+            y,
+            result.recipes[k],
+            normalization=result.normalization,
+            on_progress=lambda progress: report(progress.step, progress.steps),
+        )
+    except DivergedError as error:
+        result.diverged[k] = str(error)
+        result.networks[k].eval()
+        result.losses.append(float("nan"))
+        result.epoch_losses.append([])
+        return False
+    result.class_counts = fitted.class_counts
+    result.losses.append(fitted.epoch_losses[-1] if fitted.epoch_losses else float("nan"))
+    result.epoch_losses.append(fitted.epoch_losses)
+    return not fitted.finished
+
+
+def _stacked(
+    result: FittedStack,
+    members: slice,
+    x: Any,
+    y: Any,
+    report: Callable[[int, int], bool | None],
+) -> bool:
+    run = StackedRun(
+        result.networks[members],
+        result.objectives[members],
+        x,
+        y,
+        result.recipes[members],
+        result.normalization,
+    )
+    stopped = False
+    for done in run.steps_left():
+        if report(done, run.steps):
+            stopped = True
+            break
+    run.finish()
+    result.class_counts = run.class_counts
+    result.diverged |= {members.start + k: reason for k, reason in run.diverged.items()}
+    result.epoch_losses += run.epoch_losses
+    result.losses += [
+        losses[-1] if losses and k not in run.diverged else float("nan")
+        for k, losses in enumerate(run.epoch_losses)
+    ]
+    return stopped
