@@ -82,21 +82,6 @@ def test_train_evaluate_and_predict_a_table(run, table, tmp_path):
     assert set(found["class"]) <= {"ill", "well"}
 
 
-def test_predictions_at_max_fpr_keep_it_on_the_test_part(run, table, tmp_path):
-    out = tmp_path / "model"
-    run("train", f"table:{table}", "--target", "outcome", "--out", out, *QUICK)
-    model = cw.load(out / "model.safetensors")
-    corners = model.record["test_roc"]
-    from curvewise.apps.predict import _threshold
-
-    for wanted in (0.0, 0.05, 0.5, 1.0):
-        threshold = _threshold(model, wanted)
-        place = 0 if threshold == float("inf") else corners["thresholds"].index(threshold)
-        assert corners["fpr"][place] <= wanted
-        allowed = [t for t, f in zip(corners["tpr"], corners["fpr"], strict=True) if f <= wanted]
-        assert corners["tpr"][place] == max(allowed)
-
-
 def test_a_folder_of_images_trains_a_small_cnn(run, tmp_path):
     rng = np.random.default_rng(0)
     for name, count, low in (("crack", 12, 120), ("sound", 40, 0)):
@@ -175,7 +160,7 @@ WRONG = {
     "resume": (["train", "digits", "--resume"], "to go on from"),
     "rules": (["train", "digits", "--max-fpr", "0.1", "--min-tpr", "0.9"], "one of --max-fpr"),
     "model": (["evaluate", "digits", "--model", "no.safetensors"], "no file no.safetensors"),
-    "predict": (["predict", "no.csv", "--model", "no.safetensors"], "no table no.csv"),
+    "predict": (["predict", "no.csv", "--model", "no.safetensors"], "no no.csv to predict"),
     "embed": (["embed", "digits", "--out", "x.npz"], "needs images"),
     "digit": (["data", "check", "digits:11"], "11"),
 }
@@ -194,8 +179,92 @@ def test_wrong_input_is_one_sentence_and_exit_code_2(case, run, tmp_path, monkey
     assert not list(tmp_path.rglob("*.safetensors"))
 
 
-def test_every_command_has_help_with_an_example(run):
-    for words in (["train"], ["evaluate"], ["predict"], ["embed"], ["data", "check"]):
-        code, printed, _ = run(*words, "--help")
-        assert code == 0
-        assert "curvewise " + " ".join(words) in printed.replace("\n", " ")
+def every_command():
+    from curvewise.cli import app
+
+    groups = [
+        ("", app),
+        *((f"{group.name} ", group.typer_instance) for group in app.registered_groups),
+    ]
+    for start, group in groups:
+        for command in group.registered_commands:
+            yield start + (command.name or command.callback.__name__)
+
+
+def test_the_commands_are_there():
+    assert {
+        "train",
+        "evaluate",
+        "predict",
+        "embed",
+        "data list",
+        "data check",
+        "data clean",
+    } <= set(every_command())
+
+
+@pytest.mark.parametrize("words", list(every_command()))
+def test_every_command_has_help_with_an_example(words, run):
+    code, printed, _ = run(*words.split(), "--help")
+    assert code == 0
+    assert " ".join(printed.split()).count(f"curvewise {words} ") >= 2  # usage, and an example
+
+
+def test_data_list_keeps_addresses_whole(run, tmp_path):
+    code, printed, _ = run("data", "list", "--data-dir", tmp_path)
+    assert code == 0
+    assert f"{tmp_path}/cifar-10-batches-py" in printed
+    assert "https://www.kaggle.com/c/dogs-vs-cats/data" in printed
+
+
+@pytest.fixture
+def cache(tmp_path):
+    """A folder with one cache in it."""
+    from curvewise.data.cache import cached_images
+
+    file = tmp_path / "photo.png"
+    Image.new("RGB", (8, 8)).save(file)
+    cached_images([file], 8, tmp_path / "cache")
+    return tmp_path / "cache"
+
+
+def test_data_clean_lists_and_removes_when_told_to(run, cache):
+    (folder,) = cache.iterdir()
+    code, printed, _ = run("data", "clean", "--cache-dir", cache)
+    assert code == 0
+    assert folder.name in printed
+    assert "nothing removed; --yes removes them" in printed
+    code, printed, _ = run("data", "clean", "--cache-dir", cache, "--json")
+    listed = json.loads(printed)
+    assert [item["name"] for item in listed["caches"]] == [folder.name]
+    assert listed["bytes"] == sum(file.stat().st_size for file in folder.iterdir())
+    assert listed["freed"] == 0
+    assert run("data", "clean", "--cache-dir", cache, "--older-than", "1", "--yes")[0] == 0
+    assert folder.exists()
+    code, printed, _ = run("data", "clean", "--cache-dir", cache, "--yes", "--json")
+    assert json.loads(printed)["freed"] == listed["bytes"]
+    assert list(cache.iterdir()) == []
+    code, printed, _ = run("data", "clean", "--cache-dir", cache)
+    assert (code, printed) == (0, f"0 caches, 0.00 MB, in {cache}\n")
+
+
+@pytest.mark.parametrize("answer", ["y", "n"])
+def test_data_clean_asks_a_person(run, cache, monkeypatch, answer):
+    import io
+
+    terminal = io.StringIO(answer + "\n")
+    terminal.isatty = lambda: True
+    monkeypatch.setattr(sys, "stdin", terminal)
+    monkeypatch.setattr("builtins.input", lambda *_: answer)
+    code, printed, _ = run("data", "clean", "--cache-dir", cache)
+    assert code == 0
+    assert "Remove them?" in printed
+    assert len(list(cache.iterdir())) == (0 if answer == "y" else 1)
+
+
+def test_without_a_cache_there_is_nothing_to_clean(run, tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    code, printed, _ = run("data", "clean", "--json")
+    assert code == 0
+    assert json.loads(printed)["caches"] == []
+    assert list(tmp_path.iterdir()) == []

@@ -9,10 +9,12 @@ Training over a family of losses
     that knows what was drawn; `SAM`: sharpness-aware minimisation.
 ROC statistics
     `roc_curve`, `auc`, `roc_band`; `auc_interval`, `bootstrap_auc`, `compare_auc`;
-    `choose_operating_point`, `operating_point`, `rate_interval`, `ppv`; `binary_metrics`.
+    `choose_operating_point`, `operating_point`, `rate_interval`, `ppv`; `binary_metrics`;
+    `ensemble_score`: many models as one.
 Data, training, models
     `load_task`, `Task`, `subsample_to_beta`, `subsample_long_tail`; `build_network`; `Recipe`,
-    `preset`, `fit`; `Model`, `save`, `load`; `plot_roc`.
+    `preset`, `fit`, `fit_stacked`, `stacked_scores`; `Model`, `save`, `load`; `plot_roc`,
+    `plot_band`, `plot_spread`.
 
 The method is that of Lieberman, Yuan, Ravindran, Tomasi, "Optimizing for ROC Curves on
 Class-Imbalanced Data by Training over a Family of Loss Functions" (arXiv 2402.05400).
@@ -48,9 +50,10 @@ if TYPE_CHECKING:
     )
     from curvewise.losses.vector_scaling import VSLoss, vs_loss
     from curvewise.networks.registry import build_network
-    from curvewise.report.figures import plot_roc
+    from curvewise.report.figures import plot_band, plot_roc, plot_spread
     from curvewise.roc.band import RocBand, roc_band
     from curvewise.roc.curve import RocCurve, auc, roc_curve
+    from curvewise.roc.ensemble import ensemble_score
     from curvewise.roc.interval import (
         AucComparison,
         AucInterval,
@@ -70,6 +73,8 @@ if TYPE_CHECKING:
     from curvewise.training.model import Model, NetworkSpec
     from curvewise.training.recipe import Recipe, preset
     from curvewise.training.sam import SAM
+    from curvewise.training.stacked import FittedStack, fit_stacked
+    from curvewise.training.stacked_scoring import stacked_scores
 
 __version__ = VERSION
 
@@ -98,9 +103,10 @@ _HOMES = {
     ),
     "losses.vector_scaling": ("VSLoss", "vs_loss"),
     "networks.registry": ("build_network",),
-    "report.figures": ("plot_roc",),
+    "report.figures": ("plot_band", "plot_roc", "plot_spread"),
     "roc.band": ("RocBand", "roc_band"),
     "roc.curve": ("RocCurve", "auc", "roc_curve"),
+    "roc.ensemble": ("ensemble_score",),
     "roc.interval": (
         "AucComparison",
         "AucInterval",
@@ -120,6 +126,8 @@ _HOMES = {
     "training.model": ("Model", "NetworkSpec"),
     "training.recipe": ("Recipe", "preset"),
     "training.sam": ("SAM",),
+    "training.stacked": ("FittedStack", "fit_stacked"),
+    "training.stacked_scoring": ("stacked_scores",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
@@ -134,6 +142,7 @@ __all__ = [
     "CurvewiseError",
     "FiLM",
     "Fitted",
+    "FittedStack",
     "FocalLoss",
     "InputError",
     "LDAMLoss",
@@ -161,20 +170,25 @@ __all__ = [
     "choose_operating_point",
     "compare_auc",
     "condition",
+    "ensemble_score",
     "fit",
+    "fit_stacked",
     "focal_loss",
     "ldam_loss",
     "ldam_margins",
     "load",
     "load_task",
     "operating_point",
+    "plot_band",
     "plot_roc",
+    "plot_spread",
     "ppv",
     "preset",
     "rate_interval",
     "roc_band",
     "roc_curve",
     "save",
+    "stacked_scores",
     "subsample_long_tail",
     "subsample_to_beta",
     "vs_loss",

@@ -1,19 +1,99 @@
-"""Scores and labels to the numbers one reports, and the ROC figure."""
+"""Test parts, and scores and labels to the numbers one reports: as data, table and figure."""
 
+import os
+import warnings
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from rich.table import Table
 
+from curvewise.apps.commands import loaded_task
+from curvewise.apps.predict import table_encoder
+from curvewise.data.options import SourceOptions
+from curvewise.data.registry import DATA_VARIABLE
+from curvewise.data.tables import (
+    binary_labels,
+    find_file,
+    group_names,
+    read_table,
+    split_labels,
+)
+from curvewise.errors import InputError, did_you_mean
 from curvewise.report.figures import plot_roc
 from curvewise.roc.curve import roc_curve
 from curvewise.roc.interval import auc_interval
 from curvewise.roc.metrics import binary_metrics
 from curvewise.roc.operating import OperatingPoint, choose_operating_point, operating_point
+from curvewise.tabular import column_levels
+from curvewise.training.model import Model
 
 RATES = (0.001, 0.01, 0.1)
+SIZED = ("folder", "dogs-vs-cats", "melanoma")  # sources that --image-size is for
+
+
+def measured_part(
+    model: Model, source: str, *, all_rows: bool = False, **options: Any
+) -> tuple[NDArray[Any], NDArray[np.int64]]:
+    """Return the samples and labels of a source that a model is measured on.
+
+    `options` are those of `load_task`. What is not given is as the model was trained: the seed of
+    the split, a table's target, the positive class, the size of image files.
+    """
+    name, _, argument = source.partition(":")
+    if options.get("seed") is None:  # another one would test on what was trained on
+        options["seed"] = model.record.get("seed") or 0
+    if name == "table":
+        given = options.get("data_dir") or os.environ.get(DATA_VARIABLE) or "data"
+        table = find_file(argument, "table:FILE", SourceOptions(data_dir=Path(given)))
+        target, seed, positive = options.get("target"), options["seed"], options.get("positive")
+        if positive not in (None, model.class_names[1]):
+            raise InputError(
+                f"--positive must be the model's own {model.class_names[1]!r}, got {positive!r}"
+            )
+        return labelled_rows(model, table, target=target, seed=seed, all_rows=all_rows)
+    if all_rows:
+        raise InputError(f"--all-rows is for tables, got {source}")
+    if name == "folder" and options.get("positive") is None:
+        options["positive"] = model.class_names[1]
+    if name in SIZED and options.get("image_size") is None:
+        options["image_size"] = model.preprocessing.get("image_size")
+    task = loaded_task(source, **options)
+    if task.x_test.shape[1:] != model.spec.in_shape:
+        raise InputError(
+            f"this model takes samples of shape {model.spec.in_shape}, got "
+            f"{task.x_test.shape[1:]} from {source}"
+        )
+    if task.class_names != model.class_names:
+        warnings.warn(
+            f"the model tells {model.class_names} apart, the classes here are {task.class_names}",
+            stacklevel=2,
+        )
+    return task.x_test, task.y_test
+
+
+def labelled_rows(
+    model: Model, table: Path, *, target: str | None, seed: int, all_rows: bool
+) -> tuple[NDArray[Any], NDArray[np.int64]]:
+    """Return encoded features and labels of a table: its test part by seed, or all of its rows."""
+    encoder, frame = table_encoder(model), read_table(table)
+    column = target or str(model.preprocessing.get("target"))
+    group = None if all_rows else model.preprocessing.get("group")
+    for option, name in (("target", column), ("group", group)):
+        if name is not None and name not in frame.columns:
+            raise InputError(
+                f"--{option} must be a column of {table.name}, got {name!r}"
+                f"{did_you_mean(name, frame.columns)}"
+            )
+    frame = frame[column_levels(frame[column])[0] >= 0]
+    y, _ = binary_labels(frame[column], model.class_names[1], f"target {column!r}")
+    if not all_rows:
+        groups = None if group is None else group_names(frame[group])
+        _, rows = split_labels(y, seed=seed, groups=groups)
+        frame, y = frame.iloc[rows], y[rows]
+    return encoder.transform(frame), y
 
 
 def evaluation(
@@ -63,3 +143,34 @@ def draw_roc(
     path.parent.mkdir(parents=True, exist_ok=True)
     axes.get_figure(root=True).savefig(path, dpi=150)  # type: ignore[union-attr]
     return path
+
+
+def evaluation_table(result: dict[str, Any], title: str) -> Table:
+    """Return an evaluation as a table for the terminal."""
+    area = result["auc"]
+    table = Table("metric", "value", title=title)
+    table.add_row(
+        "test samples", f"{result['n_positive']} positive, {result['n_negative']} negative"
+    )
+    bounds = f"{area['low']:.4f}-{area['high']:.4f}, {area['level']:.0%}, {area['method']}"
+    table.add_row("AUC", f"{area['auc']:.4f} ({bounds})")
+    for name, value in result["partial_auc"].items():
+        table.add_row(f"partial AUC, {name}, standardised", f"{value:.4f}")
+    for rate, value in result["tpr_at_fpr"].items():
+        table.add_row(f"TPR at FPR {float(rate):.1%}", f"{value:.4f}")
+    table.add_row("AUPRC (trapezoid)", f"{result['auprc']:.4f}")
+    for key in ("at_threshold", "chosen_on_these_data"):
+        if key not in result:
+            continue
+        point = result[key]
+        table.add_section()
+        rates = [
+            "{:.4f} ({:.4f}-{:.4f})".format(point[name], *point[f"{name}_interval"])
+            for name in ("tpr", "fpr")
+        ]
+        table.add_row(key.replace("_", " "), f"{point['threshold']:.4g}")
+        table.add_row("TPR, FPR", " and ".join(rates))
+        table.add_row("PPV", f"{point['ppv']:.4f} at prevalence {point['prevalence']:.4f}")
+        if "f1" in point:
+            table.add_row("F1, G-mean", f"{point['f1']:.4f}, {point['gmean']:.4f}")
+    return table

@@ -1,98 +1,116 @@
-"""New rows of a table to scores, calls and probabilities."""
+"""New rows of a table, or new images, to scores, calls and probabilities in a CSV file."""
 
+import os
+import warnings
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
+from curvewise.apps.images import decoded_batches, find_images
+from curvewise.apps.scorer import Scorer, make_scorer
 from curvewise.artifacts import load
-from curvewise.data.tables import binary_labels, group_names, read_table, split_labels
-from curvewise.errors import InputError, did_you_mean, require_number
-from curvewise.tabular import TableEncoder, column_levels
+from curvewise.data.cache import broken_text
+from curvewise.data.tables import read_table
+from curvewise.errors import InputError
+from curvewise.tabular import TableEncoder
 from curvewise.training.model import Model
 
+Progress = Callable[[str, int, int], None]
 
-def predict_table(
-    table: Path,
+
+def predict(
+    inputs: Sequence[Path],
     model_file: Path,
     out: Path,
     *,
-    tau: float | None = None,
-    max_fpr: float | None = None,
-    calibrated: bool = False,
-    prior: float | None = None,
+    progress: Progress | None = None,
+    **settings: Any,
 ) -> dict[str, Any]:
-    """Write a CSV with one row a row: score (z1 - z0), call, and with `calibrated` probability.
+    """Score a table's rows, or image files and folders of them, into a CSV file.
 
-    A row is called positive if its score reaches the threshold: 0 (the paper's t = 0.5), or with
-    `max_fpr` the one of the highest TPR with that FPR on the model's test part.
+    Which of the two it is, is the model's. `settings` are those of `make_scorer`. One row comes
+    out for each that goes in; of an image that cannot be read, it says why and has no score.
+    Returns a summary, ready for JSON.
     """
-    if not table.is_file():
-        raise InputError(f"there is no table {table} to predict; give a CSV, TSV or Parquet file")
-    model = load(model_file)
-    x = table_encoder(model).transform(read_table(table))
-    at = {} if tau is None else {"tau": tau}
-    threshold = 0.0
-    if max_fpr is not None:
-        if at and model.lam(**at).tolist() != model.lam().tolist():
-            raise InputError("--max-fpr knows thresholds at the model's own lambda, got --tau too")
-        threshold = _threshold(model, require_number("max_fpr", max_fpr, 0, 1))
-    score = model.scores(x, **at)
-    called = score.astype(np.float64) >= threshold
-    columns: dict[str, Any] = {
-        "score": score,
-        "positive": called.astype(int),
-        "class": np.where(called, model.class_names[1], model.class_names[0]),
-    }
-    if calibrated or prior is not None:
-        columns["probability"] = model.probabilities(x, prior=prior, **at)
-    out.parent.mkdir(parents=True, exist_ok=True)
-    part = out.with_name(f".{out.name}.part")
-    pd.DataFrame(columns).to_csv(part, index=False)
-    part.replace(out)
-    return {
-        "rows": len(x),
-        "positive": int(called.sum()),
-        "threshold": threshold if np.isfinite(threshold) else None,
+    for given in inputs:
+        if not given.exists():
+            raise InputError(f"there is no {given} to predict; give a table, or images or folders")
+    if out.is_dir() or any(out.resolve() == path.resolve() for path in (*inputs, model_file)):
+        raise InputError(f"--out must be a CSV file of its own, got {out}")
+    above = next(place for place in out.resolve().parents if place.exists())
+    if not above.is_dir() or not os.access(above, os.W_OK):
+        raise InputError(f"--out must be in a folder that can be written to, got {out}")
+    scorer = make_scorer(load(model_file), **settings)
+    if len(scorer.model.spec.in_shape) == 3:
+        frame = score_images(scorer, find_images(inputs), progress)
+    else:
+        frame = score_table(scorer, inputs)
+    write_csv(frame, out)
+    summary = {
+        "rows": len(frame),
+        "positive": int(frame["positive"].sum()),
+        "threshold": scorer.threshold if np.isfinite(scorer.threshold) else None,
         "out": str(out),
     }
+    return summary | ({"unreadable": int((frame["note"] != "").sum())} if "note" in frame else {})
+
+
+def score_table(scorer: Scorer, inputs: Sequence[Path]) -> pd.DataFrame:
+    """Return score, positive, class and perhaps probability of each row of one table."""
+    encoder = table_encoder(scorer.model)
+    if len(inputs) != 1 or not inputs[0].is_file():
+        names = ", ".join(map(str, inputs)) or "none"
+        raise InputError(f"this model predicts one CSV, TSV or Parquet file, got {names}")
+    return scorer.columns(encoder.transform(read_table(inputs[0])))
+
+
+def score_images(
+    scorer: Scorer, files: Sequence[Path], progress: Progress | None = None
+) -> pd.DataFrame:
+    """Return path, the columns of the scorer, and a note on each file that cannot be read.
+
+    Broken files are named in a warning; if no file can be read, that is an `InputError`.
+    """
+    parts: list[pd.DataFrame] = []
+    notes: list[str] = []
+    for batch in decoded_batches(files, scorer.model.spec.in_shape):
+        rows = [len(notes) + row for row, reason in enumerate(batch.reasons) if not reason]
+        if rows:
+            parts.append(scorer.columns(batch.pixels).set_axis(rows))
+        notes += batch.reasons
+        if progress is not None:
+            progress("scoring images", len(notes), len(files))
+    broken = [(str(file), note) for file, note in zip(files, notes, strict=True) if note]
+    if not parts:
+        raise InputError(
+            f"one image or more must be readable, got {broken_text(broken, len(files))}"
+        )
+    if broken:
+        warnings.warn(f"{broken_text(broken, len(files))}; no score for these", stacklevel=2)
+    frame = pd.concat(parts).reindex(range(len(files)))
+    frame["positive"] = frame["positive"].astype("Int64")  # so that a gap makes no 1 a 1.0
+    frame.insert(0, "path", [str(file) for file in files])
+    return frame.assign(note=notes)
+
+
+def write_csv(frame: pd.DataFrame, out: Path) -> None:
+    """Write a table under its name only when it is complete."""
+    out.parent.mkdir(parents=True, exist_ok=True)
+    part = out.with_name(f".{out.name}.part")
+    try:
+        frame.to_csv(part, index=False)
+        part.replace(out)
+    finally:
+        part.unlink(missing_ok=True)
 
 
 def table_encoder(model: Model) -> TableEncoder:
     """Return the encoder of a model that was trained on a table."""
     state = model.preprocessing.get("encoder")
     if state is None:
-        raise InputError(f"this model was trained on {model.record.get('task')}, not on a table")
+        task = model.record.get("task", "arrays")
+        raise InputError(f"this needs a model that was trained on a table, got one of {task}")
     return TableEncoder.from_dict(state)
-
-
-def labelled_rows(
-    model: Model, table: Path, *, target: str | None, seed: int, all_rows: bool
-) -> tuple[NDArray[Any], NDArray[np.int64]]:
-    """Return encoded features and labels of a table: its test part by seed, or all of its rows."""
-    frame = read_table(table)
-    column = target or str(model.preprocessing.get("target"))
-    if column not in frame.columns:
-        raise InputError(
-            f"--target must be a column of {table.name}, got {column!r}"
-            f"{did_you_mean(column, frame.columns)}"
-        )
-    frame = frame[column_levels(frame[column])[0] >= 0]
-    y, _ = binary_labels(frame[column], model.class_names[1], f"target {column!r}")
-    if not all_rows:
-        group = model.preprocessing.get("group")
-        groups = None if group is None else group_names(frame[group])
-        _, rows = split_labels(y, seed=seed, groups=groups)
-        frame, y = frame.iloc[rows], y[rows]
-    return table_encoder(model).transform(frame), y
-
-
-def _threshold(model: Model, max_fpr: float) -> float:
-    """Return the threshold of the highest TPR with FPR <= max_fpr on the model's test part."""
-    corners = model.record["test_roc"]
-    allowed = int(np.searchsorted(corners["fpr"], max_fpr, side="right"))
-    best = int(np.argmax(corners["tpr"][:allowed]))
-    # The first corner calls nothing positive: its threshold is +inf, which JSON does not have.
-    return float("inf") if best == 0 else float(corners["thresholds"][best])

@@ -4,7 +4,8 @@ import json
 import math
 import platform
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -14,7 +15,7 @@ import numpy as np
 import torch
 
 from curvewise.apps.evaluate import draw_roc, evaluation
-from curvewise.artifacts import load_state, save, save_state
+from curvewise.artifacts import describe_objective, load_state, save, save_state
 from curvewise.data.task import Task
 from curvewise.errors import InputError
 from curvewise.family import Objective
@@ -26,6 +27,8 @@ from curvewise.training.model import Model, NetworkSpec
 from curvewise.training.recipe import Recipe
 from curvewise.training.run import Normalization
 from curvewise.version import VERSION
+
+MODEL, STATE, RUN = "model.safetensors", "state.safetensors", "run.json"
 
 
 @dataclass(frozen=True)
@@ -48,6 +51,7 @@ def train(
     network: str | None = None,
     weights: Path | None = None,
     resume: bool = False,
+    seed: int | None = None,
     save_minutes: float = 5.0,
     rule: dict[str, float] | None = None,
     on_progress: Callable[[Progress], None] | None = None,
@@ -55,43 +59,29 @@ def train(
     """Train on the task's training part and evaluate once, at the end, on its test part.
 
     The folder gets model.safetensors, metrics.json and roc.png; while training, state.safetensors
-    every `save_minutes`, and when stopped by Ctrl-C. `resume` goes on from that state.
+    every `save_minutes`, and when stopped by Ctrl-C. `resume` goes on from that state. `seed` is
+    the one that split the task: the model remembers it, so that nobody tests it on training data.
     """
-    model_file, state_file = folder / "model.safetensors", folder / "state.safetensors"
-    if model_file.exists():
-        raise InputError(f"{model_file} is there already; choose another folder or remove it")
-    if state_file.exists() != resume:
-        raise InputError(
-            f"there is no {state_file} to go on from"
-            if resume
-            else f"{state_file} is of a stopped run; go on with --resume or remove it"
-        )
-    folder.mkdir(parents=True, exist_ok=True)
+    require_free(folder, resume=resume)
     spec = default_spec(task, network)
     body = spec.build(seed=recipe.seed_weights)
     untouched = [] if weights is None else load_weights(body, read_weights(weights))
     # A network with published weights wants the pixels that those were trained on.
     scale = input_statistics(body) or normalization(task)
-    last_saved = time.monotonic()
-
-    def keep(progress: Progress) -> None:
-        nonlocal last_saved
-        if on_progress is not None:
-            on_progress(progress)
-        if time.monotonic() - last_saved > 60 * save_minutes:
-            save_state(progress.state(), state_file)
-            last_saved = time.monotonic()
-
-    fitted = fit(
-        body,
-        objective,
-        task.x_train,
-        task.y_train,
-        recipe,
-        normalization=scale,
-        state=load_state(state_file) if resume else None,
-        on_progress=keep,
-    )
+    identity = _identity(task, spec, objective)
+    state_file = folder / STATE
+    with _folder(folder):
+        _claim(folder, identity, resume=resume)
+        fitted = fit(
+            body,
+            objective,
+            task.x_train,
+            task.y_train,
+            recipe,
+            normalization=scale,
+            state=load_state(state_file) if resume else None,
+            on_progress=_keeping(state_file, save_minutes, on_progress),
+        )
     if not fitted.finished:
         save_state(fitted.state, state_file)
         return Outcome(folder, None, {}, fitted.steps, False)
@@ -104,8 +94,89 @@ def train(
         class_counts=fitted.class_counts,
         normalization=scale,
         preprocessing=task.details,
-        record={**_record(task, fitted), "not_loaded": untouched},
+        record=_record(task, fitted, identity["data"]) | {"not_loaded": untouched, "seed": seed},
     )
+    metrics = _deliver(model, task, folder, rule)
+    return Outcome(folder, model, metrics, fitted.steps, True)
+
+
+def require_free(folder: Path, *, resume: bool) -> None:
+    """Raise `InputError` if the folder has a model, or a stopped run that is not to be resumed."""
+    model_file, state_file = folder / MODEL, folder / STATE
+    if model_file.exists():
+        raise InputError(f"{model_file} is there already; choose another folder or remove it")
+    if state_file.exists() != resume:
+        raise InputError(
+            f"there is no {state_file} to go on from"
+            if resume
+            else f"{state_file} is of a stopped run; go on with --resume or remove it"
+        )
+
+
+@contextmanager
+def _folder(folder: Path) -> Iterator[None]:
+    """Make a folder; if the work in it fails and leaves nothing, take it away again."""
+    made = [place for place in (folder, *folder.parents) if not place.exists()]
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"{folder} cannot be made into a folder: {error.strerror}") from None
+    try:
+        yield
+    except BaseException:
+        if not (folder / STATE).exists():
+            (folder / RUN).unlink(missing_ok=True)
+        with suppress(OSError):  # one that is not empty stays
+            for place in made:
+                place.rmdir()
+        raise
+
+
+def _identity(task: Task, spec: NetworkSpec, objective: Objective) -> dict[str, Any]:
+    """Return what a resumed run must have in common with its beginning, besides the recipe."""
+    return {
+        "data": task.fingerprint,
+        "network": [spec.name, list(spec.in_shape), spec.n_classes, spec.options],
+        "objective": describe_objective(objective),
+    }
+
+
+def _claim(folder: Path, identity: dict[str, Any], *, resume: bool) -> None:
+    """Note what is trained in the folder, or compare with what was noted."""
+    note = folder / RUN
+    if not resume:
+        write_json(note, identity)
+        return
+    begun = json.loads(note.read_text()) if note.exists() else identity
+    changed = [name for name in identity if begun.get(name) != identity[name]]
+    if changed:
+        raise InputError(
+            f"the run in {folder} can be resumed only with the {' and '.join(changed)} it was "
+            f"started with, got another"
+        )
+
+
+def _keeping(
+    state_file: Path, minutes: float, on_progress: Callable[[Progress], None] | None
+) -> Callable[[Progress], None]:
+    """Return a callback that saves the state every so many minutes, after the given one."""
+    last_saved = time.monotonic()
+
+    def keep(progress: Progress) -> None:
+        nonlocal last_saved
+        if on_progress is not None:
+            on_progress(progress)
+        if time.monotonic() - last_saved > 60 * minutes:
+            save_state(progress.state(), state_file)
+            last_saved = time.monotonic()
+
+    return keep
+
+
+def _deliver(
+    model: Model, task: Task, folder: Path, rule: dict[str, float] | None
+) -> dict[str, Any]:
+    """Evaluate the model, write model, metrics and figure, and clear the state away."""
     score = model.scores(task.x_test)
     metrics = evaluation(task.y_test, score, rule=rule)
     curve = roc_curve(task.y_test, score)
@@ -114,11 +185,12 @@ def train(
         "tpr": curve.tpr.tolist(),
         "thresholds": [None, *curve.thresholds[1:].tolist()],
     }
-    save(model, model_file)
+    save(model, folder / MODEL)
     write_json(folder / "metrics.json", metrics)
     draw_roc(task.y_test, score, metrics, task.name, folder / "roc.png")
-    state_file.unlink(missing_ok=True)
-    return Outcome(folder, model, metrics, fitted.steps, True)
+    for name in (STATE, RUN):
+        (folder / name).unlink(missing_ok=True)
+    return metrics
 
 
 def default_spec(task: Task, network: str | None) -> NetworkSpec:
@@ -157,10 +229,10 @@ def read_weights(path: Path) -> dict[str, torch.Tensor]:
     return state
 
 
-def _record(task: Task, fitted: Fitted) -> dict[str, Any]:
+def _record(task: Task, fitted: Fitted, fingerprint: str) -> dict[str, Any]:
     return {
         "task": task.name,
-        "data_fingerprint": task.fingerprint,
+        "data_fingerprint": fingerprint,
         "beta": task.beta,
         "epoch_losses": fitted.epoch_losses,
         "steps": fitted.steps,

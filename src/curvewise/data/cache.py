@@ -2,7 +2,8 @@
 
 A cache is a folder `LABEL-Spx-HASH` with `images.npy`, uint8 (n, 3, S, S), and `index.json`. The
 hash is of every file's path, size and time of change and of the resize rule, so a changed picture
-makes another cache. The folder gets its name when it is complete, never before.
+makes another cache. The folder gets its name when it is complete, never before. The time of change
+of `index.json` is when the cache was last used.
 """
 
 import hashlib
@@ -15,7 +16,7 @@ import uuid
 import warnings
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -67,17 +68,18 @@ def cached_images(
     folder = Path(cache_folder) / f"{_slug(label)}-{size}px-{_digest(files, size)}"
     if not folder.is_dir():
         with _unfinished(folder) as work:
-            _fill(work, files, size, label, progress, workers or _processors())
+            _fill(work, files, size, label, progress, workers or processors())
             _publish(work, folder)
     cached = _open(folder, len(files), size)
     if cached.broken:
-        text = _broken_text(cached.broken, len(files))
+        text = broken_text(cached.broken, len(files))
         warnings.warn(f"{label}: {text}, skipped", stacklevel=2)
     return cached
 
 
-def _processors() -> int:
-    if hasattr(os, "sched_getaffinity"):  # what this process may use, where that can be asked
+def processors() -> int:
+    """Return how many processors this process may use."""
+    if hasattr(os, "sched_getaffinity"):  # not every system can be asked
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
 
@@ -149,11 +151,16 @@ def _fill(
 
 def _require_mostly_whole(broken: list[tuple[int, str, str]], n: int, label: str) -> None:
     if len(broken) > MOST_BROKEN * n:
-        text = _broken_text([(path, reason) for _, path, reason in broken], n)
+        text = broken_text([(path, reason) for _, path, reason in broken], n)
         raise InputError(f"at most 1 % of the images of {label} may be unreadable, got {text}")
 
 
-def _broken_text(broken: Sequence[tuple[str, str]], n: int) -> str:
+def broken_text(broken: Sequence[tuple[str, str]], n: int) -> str:
+    """Return how many of n images are unreadable, the first few by name and reason.
+
+    >>> broken_text([("a.jpg", "the file is empty")], 200)
+    '1 of 200 images unreadable: a.jpg (the file is empty)'
+    """
     named = ", ".join(f"{path} ({reason})" for path, reason in broken[:NAMED])
     more = f" and {len(broken) - NAMED} more" if len(broken) > NAMED else ""
     return f"{len(broken)} of {n} images unreadable: {named}{more}"
@@ -177,6 +184,8 @@ def _open(folder: Path, n: int, size: int) -> CachedImages:
             f"the cache {folder} must be whole, got a damaged one ({error}): remove it and try "
             f"again"
         ) from None
+    with suppress(OSError):  # a cache may be shared, and not ours to write
+        os.utime(folder / "index.json")
     kept = np.array([row for row in range(n) if row not in broken], dtype=np.int64)
     if images.shape != (len(kept), 3, size, size) or images.dtype != np.uint8:
         raise InputError(

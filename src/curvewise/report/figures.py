@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from curvewise.errors import InputError
+from curvewise.roc.band import RocBand
 from curvewise.roc.curve import RocCurve
+from curvewise.roc.inputs import Floats
 from curvewise.roc.operating import OperatingPoint
 
 if TYPE_CHECKING:
@@ -14,14 +16,24 @@ if TYPE_CHECKING:
 
 # Okabe and Ito's colours: told apart in print and by the colour-blind.
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+LOWEST_RATE = 1e-3  # where logarithmic axes start; a test set rarely tells more
+GOLDEN = 0.6180339887498949  # its multiples spread evenly over [0, 1), however many there are
+WIDEST, CHARACTER = 24.0, 0.1  # inches: of a figure, of a letter below an axis
+
+Areas = Mapping[str, Sequence[float] | Floats]
 
 
-def new_axes() -> "Axes":
-    """Return axes of a figure that needs no screen."""
+def color_of(number: int) -> str:
+    """Return the color of the method at this position, the same in every figure."""
+    return COLORS[number % len(COLORS)]
+
+
+def new_axes(width: float = 5.5) -> "Axes":
+    """Return axes of a figure that needs no screen, `width` inches wide."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(5.5, 5), layout="constrained")
+    figure = Figure(figsize=(width, 5), layout="constrained")
     FigureCanvasAgg(figure)
     return figure.add_subplot()
 
@@ -46,7 +58,7 @@ def plot_roc(
     axes.plot([0, 1], [0, 1], color="0.8", linewidth=1, zorder=0)
     for number, (name, curve) in enumerate(curves.items()):
         label = f"{name}: AUC {curve.auc:.4f}"
-        axes.plot(curve.fpr, curve.tpr, color=COLORS[number % len(COLORS)], label=label)
+        axes.plot(curve.fpr, curve.tpr, color=color_of(number), label=label)
     for point in points:
         below = np.array([[point.fpr - point.fpr_interval[0]], [point.fpr_interval[1] - point.fpr]])
         beside = np.array(
@@ -67,3 +79,168 @@ def plot_roc(
     )
     axes.legend(loc="lower right")
     return axes
+
+
+def plot_band(
+    bands: Mapping[str, RocBand],
+    *,
+    areas: Areas | None = None,
+    log: bool = False,
+    misses: bool = False,
+    title: str | None = None,
+    ax: "Axes | None" = None,
+) -> "Axes":
+    """Draw bands of ROC curves by name: mean, minimum, maximum, and one std shaded.
+
+    Parameters
+    ----------
+    areas
+        AUC of every model by name, for the mean in the legend. Without them it is that of the mean
+        curve, to three digits, because a band knows its curves on a grid only.
+    log
+        Draw the false positive rate logarithmically.
+    misses
+        Draw 1 - TPR logarithmically instead of TPR, which shows differences near TPR = 1.
+
+    >>> from curvewise.roc.band import roc_band
+    >>> from curvewise.roc.curve import roc_curve
+    >>> band = roc_band([roc_curve([0, 1, 0, 1], [0.1, 0.9, 0.6, 0.4])])
+    >>> plot_band({"VS": band}).get_legend_handles_labels()[1][0]
+    'VS: mean AUC 0.750'
+    """
+    if not bands:
+        raise InputError("plot_band needs at least one band, got none")
+    if areas is not None and set(areas) != set(bands):
+        raise InputError(f"areas must be of the bands {list(bands)}, got {list(areas)}")
+    axes = ax if ax is not None else new_axes()
+    chance = np.linspace(0, 1, 1001)
+    axes.plot(*_seen(chance, chance, log, misses), color="0.8", linewidth=1, zorder=0)
+    for number, (name, band) in enumerate(bands.items()):
+        if areas is None:
+            label = f"{name}: mean AUC {np.trapezoid(band.mean, band.fpr):.3f}"
+        else:
+            label = f"{name}: mean AUC {np.mean(areas[name]):.4f}"
+        _draw_band(axes, band, color_of(number), label, log, misses)
+    for label, style in (("maximum", "-."), ("minimum", "--")):
+        axes.plot([], [], color="0.4", linewidth=0.8, linestyle=style, label=label)
+    axes.fill_between([], [], [], color="0.4", alpha=0.2, linewidth=0, label="mean \u00b1 1 std")
+    _scale_band(axes, bands, log, misses)
+    axes.set_title(title or "")
+    return axes
+
+
+def _seen(fpr: Floats, tpr: Floats, log: bool, misses: bool) -> tuple[Floats, Floats]:
+    """Return x and y as drawn; a logarithmic x starts at LOWEST_RATE."""
+    if log:
+        x = np.append(LOWEST_RATE, fpr[fpr > LOWEST_RATE])
+        fpr, tpr = x, np.interp(x, fpr, tpr)
+    return fpr, 1 - tpr if misses else tpr
+
+
+def _draw_band(
+    axes: "Axes", band: RocBand, color: str, label: str, log: bool, misses: bool
+) -> None:
+    x, mean = _seen(band.fpr, band.mean, log, misses)
+    low, high = (
+        _seen(band.fpr, np.clip(edge, 0, 1), log, misses)[1]
+        for edge in (band.mean - band.std, band.mean + band.std)
+    )
+    axes.fill_between(x, low, high, color=color, alpha=0.2, linewidth=0)
+    for line, style in ((band.high, "-."), (band.low, "--")):
+        axes.plot(*_seen(band.fpr, line, log, misses), color=color, linewidth=0.8, linestyle=style)
+    axes.plot(x, mean, color=color, label=label)
+
+
+def _scale_band(axes: "Axes", bands: Mapping[str, RocBand], log: bool, misses: bool) -> None:
+    axes.set(xlabel="False positive rate", xlim=(-0.02, 1.02))
+    axes.set(ylabel="True positive rate", ylim=(-0.02, 1.02))
+    if log:
+        axes.set(xscale="log", xlim=(LOWEST_RATE, 1))
+    if misses:
+        missed = np.concatenate([1 - band.low for band in bands.values()])
+        axes.set(ylabel="1 - true positive rate")
+        axes.set_yscale("log", nonpositive="clip")
+        # The worst model misses one sample before it misses none: a decade below that is enough.
+        axes.set_ylim(float(missed[missed > 1e-9].min()) / 10, 1.2)
+    if log or misses:  # no corner is always free of curves
+        beneath = (0.5, -0.14)
+        axes.legend(loc="upper center", bbox_to_anchor=beneath, ncols=2, fontsize="small")
+    else:
+        axes.set_aspect("equal")
+        axes.legend(loc="lower right", fontsize="small")
+
+
+def plot_spread(
+    areas: Areas | Mapping[str, Areas],
+    *,
+    ylabel: str = "AUC",
+    title: str | None = None,
+    ax: "Axes | None" = None,
+) -> "Axes":
+    """Draw a box plot for each method and every model as a dot.
+
+    `areas` holds values by method, or by group (a beta, a task) and method; groups then stand
+    side by side, and the legend names the methods. Boxes span the quartiles, whiskers reach the
+    farthest model within 1.5 times that; the line is the median.
+
+    >>> axes = plot_spread({"VS": [0.91, 0.93, 0.92], "VS + LCT": [0.94, 0.93, 0.95]})
+    >>> [label.get_text() for label in axes.get_xticklabels()]
+    ['VS', 'VS + LCT']
+    """
+    groups, nested = _groups(areas)
+    names = list(dict.fromkeys(name for group in groups.values() for name in group))
+    width = 0.8 / len(names) if nested else 0.6
+    inches = 1.5 + 0.5 * len(groups) * len(names)
+    axes = ax if ax is not None else new_axes(min(max(5.5, inches), WIDEST))
+    for position, group in enumerate(groups.values()):
+        for name, values in group.items():
+            number = names.index(name)
+            x = position + (number - (len(names) - 1) / 2) * width if nested else number
+            _draw_box(axes, x, width, _values(name, values), color_of(number))
+    _name_ticks(axes, list(groups) if nested else names)
+    axes.set(ylabel=ylabel, title=title or "")
+    axes.grid(axis="y", color="0.9")
+    axes.set_axisbelow(True)
+    if nested:
+        for number, name in enumerate(names):
+            axes.plot([], [], "s", color=color_of(number), label=name)
+        axes.legend(loc="best", fontsize="small")
+    return axes
+
+
+def _name_ticks(axes: "Axes", names: list[str]) -> None:
+    axes.set_xticks(range(len(names)), names)
+    axes.set_xlim(-0.6, len(names) - 0.4)
+    place = axes.get_window_extent().width / axes.figure.dpi / len(names)
+    if max(map(len, names)) * CHARACTER > place:
+        axes.tick_params("x", rotation=30)
+        for text in axes.get_xticklabels():
+            text.set(ha="right", rotation_mode="anchor")
+
+
+def _groups(areas: Areas | Mapping[str, Areas]) -> tuple[dict[str, Areas], bool]:
+    """Return the areas by group and method, and whether they were given in groups."""
+    inner = {name: values for name, values in areas.items() if isinstance(values, Mapping)}
+    flat = {name: values for name, values in areas.items() if not isinstance(values, Mapping)}
+    if inner and flat:
+        raise InputError(f"areas must all be in groups or none, got {list(flat)} outside")
+    if (not inner and not flat) or not all(inner.values()):
+        raise InputError("plot_spread needs areas of at least one method, got none")
+    return (inner, True) if inner else ({"": flat}, False)
+
+
+def _values(name: str, values: Sequence[float] | Floats) -> Floats:
+    found = np.asarray(values, dtype=np.float64)
+    if found.ndim != 1 or len(found) == 0 or not np.isfinite(found).all():
+        raise InputError(f"areas of {name!r} must be a list of finite numbers, got {values!r}")
+    return found
+
+
+def _draw_box(axes: "Axes", x: float, width: float, values: Floats, color: str) -> None:
+    axes.boxplot(
+        [values], positions=[x], widths=0.8 * width, showfliers=False, manage_ticks=False,
+        patch_artist=True, boxprops={"facecolor": color, "alpha": 0.25, "edgecolor": color},
+        medianprops={"color": "black"}, whiskerprops={"color": color}, capprops={"color": color},
+    )  # fmt: skip
+    across = (np.arange(1, len(values) + 1) * GOLDEN) % 1 - 0.5
+    axes.plot(x + 0.6 * width * across, values, "o", color=color, markersize=3, alpha=0.7)

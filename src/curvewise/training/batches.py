@@ -39,11 +39,15 @@ class Samples:
         if len(x) == 0:
             raise InputError("x must hold at least one sample, got none")
         self.device = device
+        self.pixels = str(x.dtype).removeprefix("torch.") == "uint8"
+        # NumPy's float64 is everybody's default and no wish for slow networks; a tensor's is one.
+        self.cast = not self.pixels and (
+            isinstance(x, np.ndarray) or not torch.as_tensor(x).is_floating_point()
+        )
         self.mapped = x if isinstance(x, np.memmap) else None
         self.whole = None if self.mapped is not None else torch.as_tensor(x).to(device)
-        self.pixels = str(x.dtype).removeprefix("torch.") == "uint8"
-        if not self.pixels and self.whole is not None and not self.whole.is_floating_point():
-            self.whole = self.whole.float()
+        if self.whole is not None and self.cast:
+            self.whole = self.whole.to(torch.get_default_dtype())
         self.scale: tuple[Tensor, Tensor] | None = None
         if normalization is not None:
             mean, std = (torch.tensor(part, device=device)[:, None, None] for part in normalization)
@@ -62,7 +66,8 @@ class Samples:
         read = torch.from_numpy(np.ascontiguousarray(self.mapped[rows[order].numpy()]))
         back = torch.empty_like(order)
         back[order] = torch.arange(len(order))
-        return read[back].to(self.device)
+        found = read[back].to(self.device)
+        return found.to(torch.get_default_dtype()) if self.cast else found
 
     def prepared(self, raw: Tensor) -> Tensor:
         """Return float samples as a network takes them: pixels scaled and normalised."""

@@ -66,6 +66,7 @@ def fit_stacked(
     together (chosen by size and device if left out). `on_progress(done, total)` counts steps over
     all chunks; returning True stops.
 
+    >>> import torch
     >>> from curvewise.family import LinearDensity, LossFamily
     >>> from curvewise.networks.mlp import MLP
     >>> families = [LossFamily(0.7, gamma, LinearDensity(0.0, 3.0, 0.33)) for gamma in (0.0, 0.2)]

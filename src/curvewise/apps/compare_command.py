@@ -1,0 +1,141 @@
+"""`curvewise compare`: the main job, as a command."""
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from curvewise.apps.options import (
+    AsJson,
+    CacheDir,
+    DataDir,
+    Group,
+    ImageSize,
+    Positive,
+    Target,
+)
+from curvewise.apps.sweep_commands import Address, ExecutorName, Gpus, Workers
+from curvewise.errors import InputError
+
+
+def compare(
+    source: Annotated[
+        str, typer.Argument(help="A data source, such as digits:8 or table:FILE")
+    ] = "digits:8",
+    out: Annotated[Path, typer.Option(help="Folder for store, tables and figures.")] = Path(
+        "out/compare"
+    ),
+    beta: Annotated[
+        float | None, typer.Option(help="Thin the rare class; left out: the data as they are.")
+    ] = None,
+    methods: Annotated[
+        str, typer.Option(help="Methods, the first is compared with each other: vs,lct,ce,...")
+    ] = "vs,lct",
+    seeds: Annotated[int, typer.Option(help="Subsamples of the data.")] = 5,
+    epochs: Annotated[
+        int | None, typer.Option(help="Passes over the data (default: by their size).")
+    ] = None,
+    network: Annotated[str, typer.Option(help="mlp, small-cnn, resnet32, ...")] = "mlp",
+    embed: Annotated[
+        str | None, typer.Option(help="For images: train on features of this backbone.")
+    ] = None,
+    executor: ExecutorName = "processes",
+    workers: Workers = None,
+    address: Address = None,
+    gpus: Gpus = 0.0,
+    target: Target = None,
+    positive: Positive = None,
+    group: Group = None,
+    image_size: ImageSize = None,
+    data_dir: DataDir = None,
+    cache_dir: CacheDir = None,
+    as_json: AsJson = False,
+) -> None:
+    """Compare methods over the paper's 48 settings each and several subsamples."""
+    from curvewise.apps.commands import loaded_task, showing
+    from curvewise.apps.compare import compare as read_comparison
+    from curvewise.apps.compare import comparison_spec
+    from curvewise.apps.problems import Problems
+    from curvewise.apps.sweeping import make_executor, sweep
+    from curvewise.sweep.store import Store
+
+    given = {"target": target, "positive": positive, "group": group, "image_size": image_size}
+    data = {name: value for name, value in given.items() if value is not None}
+    task = loaded_task(source, beta=beta, data_dir=data_dir, cache_dir=cache_dir, **data)
+    spec = comparison_spec(
+        source,
+        beta=beta,
+        methods=[name.strip() for name in methods.split(",")],
+        seeds=seeds,
+        n_train=len(task.y_train),
+        embed=embed,
+        epochs=epochs,
+        network=network,
+        data=data,
+    )
+    out.mkdir(parents=True, exist_ok=True)
+    chosen = make_executor(executor, workers=workers, address=address, gpus=gpus)
+    with showing() as progress, Store(out / "runs.db") as store:
+        problems = Problems(data_dir=data_dir, cache_dir=cache_dir, progress=progress)
+        done = sweep(spec, store, chosen, problems)
+        if done.failed:
+            raise InputError(
+                f"{done.failed} runs failed; `curvewise sweep status {out / 'runs.db'} --failed` "
+                "says why"
+            )
+        comparison = read_comparison(store, spec.name, out)
+    if as_json:
+        print(json.dumps(_without_nan(comparison.as_dict())))
+        return
+    counts = " and ".join(
+        f'{n} "{name}"' for n, name in zip(task.class_counts, task.class_names, strict=True)
+    )
+    _print(comparison, f"{task.name}: {counts} to train on, {len(task.y_test)} to test")
+
+
+def _without_nan(value: Any) -> Any:
+    from curvewise.apps.train import without_nan
+
+    return without_nan(value)
+
+
+def _print(comparison: Any, title: str) -> None:
+    console = Console()
+    table = Table("method", "models", "mean AUC", "min", "max", "std", title=title)
+    for row in comparison.methods:
+        areas = (f"{row[name]:.4f}" for name in ("mean", "min", "max", "std"))
+        table.add_row(row["label"], str(row["models"]), *areas)
+    console.print(table)
+    if comparison.differences:
+        table = Table(
+            "method", "AUC", "difference", "better in", "t-test p", "corrected p", "Wilcoxon p",
+            title=f"less {comparison.differences[0]['a']}, paired by subsample",
+        )  # fmt: skip
+        for row in comparison.differences:
+            table.add_row(
+                row["b"],
+                row["statistic"],
+                f"{row['difference']:+.4f}",
+                f"{row['wins']} of {row['pairs']}",
+                *(_p(row[name]) for name in ("t_test_p", "corrected_p", "wilcoxon_p")),
+            )
+        console.print(table)
+    table = Table("ensemble of", "sample", "AUC (95 %)", "beats", "best model")
+    for row in comparison.ensembles:
+        table.add_row(
+            row["label"],
+            str(row["seed"]),
+            f"{row['auc']:.4f} ({row['low']:.4f}-{row['high']:.4f})",
+            f"{row['beats']} of {row['models']}",
+            f"{row['best_model']:.4f}",
+        )
+    console.print(table)
+    for file in comparison.files:
+        print(file)
+
+
+def _p(value: float) -> str:
+    return "-" if value != value else f"{value:.2g}"

@@ -1,0 +1,155 @@
+"""`curvewise sweep run|status|export`: many models into one store."""
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from curvewise.apps.options import AsJson, CacheDir, DataDir, examples
+from curvewise.errors import InputError
+
+sweep_app = typer.Typer(no_args_is_help=True, help="Train many models into one store.")
+
+StorePath = Annotated[Path, typer.Argument(help="The store, one SQLite file.")]
+StoreOption = Annotated[Path | None, typer.Option("--store", help="The store, one SQLite file.")]
+ExecutorName = Annotated[str, typer.Option("--executor", help="serial, processes or ray.")]
+Workers = Annotated[int | None, typer.Option(help="Worker processes (default: one a processor).")]
+Address = Annotated[str | None, typer.Option(help='A Ray cluster: "auto" or HOST:PORT.')]
+Gpus = Annotated[float, typer.Option(help="GPUs a Ray task takes; may be a fraction.")]
+
+
+@sweep_app.command("run", epilog=examples("sweep run pairs.toml --store pairs.db"))
+def sweep_run(
+    spec_file: Annotated[Path, typer.Argument(help="TOML file with tasks, methods and grids.")],
+    store_file: StoreOption = None,
+    executor: ExecutorName = "processes",
+    workers: Workers = None,
+    address: Address = None,
+    gpus: Gpus = 0.0,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Count the runs and estimate the time, no more.")
+    ] = False,
+    data_dir: DataDir = None,
+    cache_dir: CacheDir = None,
+    as_json: AsJson = False,
+) -> None:
+    """Train what is missing of a sweep; start it again to go on after any interruption."""
+    from curvewise.apps.commands import showing
+    from curvewise.apps.problems import Problems
+    from curvewise.apps.sweeping import make_executor, sweep
+    from curvewise.sweep.spec import read_spec
+    from curvewise.sweep.store import Store
+
+    spec = read_spec(spec_file)
+    path = store_file or spec_file.with_suffix(".db")
+    with showing() as progress:
+        problems = Problems(data_dir=data_dir, cache_dir=cache_dir, progress=progress)
+        if dry_run:
+            _dry_run(spec, problems, workers, as_json)
+            return
+    chosen = make_executor(executor, workers=workers, address=address, gpus=gpus)
+    with Store(path) as store:
+        done = sweep(spec, store, chosen, problems)
+        rows = [vars_of(row) for row in store.status(spec.name, by_task=False)]
+    if as_json:
+        print(json.dumps({"store": str(path), "runs": done.total, "status": rows}))
+    else:
+        _print_status(rows)
+        print(f"{done.done} of {done.total} runs in {path}")
+    if done.failed:
+        raise InputError(
+            f"{done.failed} runs failed; `curvewise sweep status {path} --failed` says why, and "
+            "starting again tries them again"
+        )
+
+
+def _dry_run(spec: Any, problems: Any, workers: int | None, as_json: bool) -> None:
+    from curvewise.apps.sweeping import duration
+    from curvewise.sweep.estimate import estimated_seconds
+    from curvewise.sweep.executors import processors
+    from curvewise.sweep.planning import make_plan
+
+    plan = make_plan(spec, problems.describe)
+    count = workers or processors()
+    seconds = estimated_seconds(plan, problems.load, workers=count)
+    if as_json:
+        print(json.dumps({"runs": len(plan.rows), "stacks": len(plan.stacks), "seconds": seconds}))
+        return
+    print(
+        f"{spec.name}: {len(plan.rows):,} runs in {len(plan.stacks):,} stacks, "
+        f"about {duration(seconds)} in {count} workers"
+    )
+
+
+@sweep_app.command("status", epilog=examples("sweep status pairs.db --by-task"))
+def sweep_status(
+    store_file: StorePath,
+    by_task: Annotated[bool, typer.Option("--by-task", help="One line a task and method.")] = False,
+    failed: Annotated[bool, typer.Option("--failed", help="Also why runs failed.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Show how many runs are done, and their AUC, by method."""
+    from curvewise.sweep.store import Store
+
+    with Store(store_file, readonly=True) as store:
+        sweeps = store.sweeps()
+        listed = {
+            each.name: [vars_of(row) for row in store.status(each.id, by_task=by_task)]
+            for each in sweeps
+        }
+        reasons = [
+            {"run": record.identity[:12], "method": record.run.label, "why": record.message}
+            for record in (store.runs(state="failed") if failed else ())
+        ]
+    if as_json:
+        print(json.dumps({"sweeps": listed, "failed": reasons}))
+        return
+    if not listed:
+        print(f"{store_file} holds no sweep yet")
+    for name, rows in listed.items():
+        _print_status(rows, title=name)
+    for reason in reasons:
+        last = reason["why"].strip().splitlines()[-1] if reason["why"].strip() else "?"
+        print(f"{reason['run']} {reason['method']}: {last}")
+
+
+@sweep_app.command("export", epilog=examples("sweep export pairs.db runs.csv"))
+def sweep_export(
+    store_file: StorePath,
+    out: Annotated[Path, typer.Argument(help="File to write: .csv or .parquet.")],
+    sweep: Annotated[str | None, typer.Option(help="Only this sweep.")] = None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the file.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Write one row a run, settings and metrics as columns."""
+    from curvewise.sweep.export import export
+    from curvewise.sweep.store import Store
+
+    with Store(store_file, readonly=True) as store:
+        rows = export(store, out, sweep=sweep, overwrite=overwrite)
+    print(json.dumps({"file": str(out), "rows": rows}) if as_json else f"{rows} rows in {out}")
+
+
+def vars_of(row: Any) -> dict[str, Any]:
+    """Return a status row as plain data, nan as None."""
+    return {key: None if value != value else value for key, value in vars(row).items()}
+
+
+def _print_status(rows: list[dict[str, Any]], title: str | None = None) -> None:
+    table = Table(title=title)
+    by_task = any(row["task"] is not None for row in rows)
+    counts = ("done", "pending", "diverged", "failed")
+    for column in (*(["task"] if by_task else []), "method", *counts, "mean AUC", "min", "max"):
+        table.add_column(column)
+    for row in rows:
+        areas = [row[name] for name in ("mean_auc", "min_auc", "max_auc")]
+        table.add_row(
+            *([row["task"]] if by_task else []),
+            row["label"],
+            *(f"{row[name]:,}" for name in counts),
+            *("-" if area is None else f"{area:.4f}" for area in areas),
+        )
+    Console().print(table)

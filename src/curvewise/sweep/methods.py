@@ -1,0 +1,262 @@
+"""The methods that a sweep compares: their settings, objectives and labels.
+
+A setting is a number, or a density as a text LOW:HIGH:HEIGHT where the method draws. Two methods
+are controls of training over a family: "constant-film" has the FiLM layers but nothing to tell
+them, "unconditioned" draws the loss but has no FiLM to tell.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from curvewise.conditioning import condition
+from curvewise.errors import InputError, did_you_mean, require_choice, require_number
+from curvewise.family import LinearDensity, LossFamily, Objective
+from curvewise.losses.baselines import AUCMarginLoss, FocalLoss, LDAMLoss
+from curvewise.losses.factors import check_class_counts
+from curvewise.training.recipe import Recipe
+
+Setting = float | str  # a number, or a density as a text
+Grid = Mapping[str, tuple[Setting, ...]]
+
+FAMILY: dict[str, float] = {"omega": 0.5, "gamma": 0.0, "tau": 0.0}
+_PAPER: Grid = {"omega": (0.5, 0.7, 0.9, 0.99), "gamma": (0.0, 0.2, 0.4)}
+PAPER_FIXED: Grid = {**_PAPER, "tau": (0.0, 1.0, 2.0, 3.0)}
+PAPER_DRAWN: Grid = {**_PAPER, "tau": ("0:3:0", "0:3:0.15", "0:3:0.33", "0:3:0.66")}
+
+
+@dataclass(frozen=True)
+class Method:
+    """A method: its label in figures, its settings with their defaults, and the paper's grid.
+
+    `draws` says that at least one setting is a density, `film` that the network has FiLM layers.
+    """
+
+    name: str
+    label: str
+    settings: Mapping[str, float] = field(default_factory=dict)
+    draws: bool = False
+    film: bool = False
+    paper: Grid | None = None
+
+    @property
+    def scored_at_lambda(self) -> bool:
+        """Whether the scores of its models depend on lambda."""
+        return self.draws and self.film
+
+
+METHODS = {
+    method.name: method
+    for method in (
+        Method("ce", "CE"),
+        Method("weighted-ce", "weighted CE"),
+        Method("focal", "focal", {"focus": 2.0}),
+        Method("ldam", "LDAM", {"max_margin": 0.5, "scale": 30.0}),
+        Method("logit-adjustment", "logit adjustment", {"tau": 1.0}),
+        Method("vs", "VS", FAMILY, paper=PAPER_FIXED),
+        Method("lct", "VS + LCT", FAMILY, draws=True, film=True, paper=PAPER_DRAWN),
+        Method("auc-margin", "AUC margin", {"margin": 1.0}),
+        Method("constant-film", "VS, constant FiLM", FAMILY, film=True, paper=PAPER_FIXED),
+        Method("unconditioned", "tau drawn, no FiLM", FAMILY, draws=True, paper=PAPER_DRAWN),
+    )
+}
+
+
+class ConstantFilm(LossFamily):
+    """One fixed loss for a network that has FiLM all the same: lambda is always its tau.
+
+    >>> ConstantFilm(tau=2.0).draw(3).tolist()
+    [[2.0], [2.0], [2.0]]
+    """
+
+    def __init__(self, omega: float = 0.5, gamma: float = 0.0, tau: float = 0.0) -> None:
+        super().__init__(omega, gamma, require_number("tau", tau, 0))
+
+    @property
+    def drawn(self) -> tuple[str, ...]:
+        """The one entry of lambda, which gives the network as many FiLM layers as LCT's."""
+        return ("tau",)
+
+    @property
+    def ranges(self) -> tuple[tuple[float, float], ...]:
+        """A range with the constant at its top, since scaling lambda divides by the width."""
+        return ((self.settings["tau"] - 1.0, self.settings["tau"]),)
+
+    def draw(self, n: int, *, generator: torch.Generator | None = None) -> Tensor:
+        """Return the constant n times, shape (n, 1)."""
+        return torch.full((n, 1), self.settings["tau"], dtype=torch.get_default_dtype())
+
+    def hyperparameters(self, lam: Tensor) -> dict[str, Any]:
+        """Return the fixed omega, gamma, tau, whatever lambda (..., 1) is."""
+        super().hyperparameters(lam)  # for its check of the shape
+        return dict(self.settings)
+
+    def _key(self) -> tuple[Any, ...]:
+        return ("constant-film", *super()._key())
+
+    def __repr__(self) -> str:
+        return super().__repr__().replace("LossFamily", "ConstantFilm")
+
+
+def make_objective(
+    method: str, settings: Mapping[str, Any], class_counts: Sequence[float]
+) -> Objective:
+    """Return what a method minimises on training data with these class counts.
+
+    Settings that are left out have the method's defaults.
+
+    >>> make_objective("lct", {"tau": "0:3:0.33"}, (1000, 10)).drawn
+    ('tau',)
+    """
+    values: dict[str, Any] = {
+        name: parse_setting(name, value) if isinstance(value, str) else value
+        for name, value in normal_settings(method, settings).items()
+    }
+    if method == "weighted-ce":
+        counts = check_class_counts(class_counts)
+        # Weights 1/n_c; for two classes the paper's omega = n_0 / n.
+        return LossFamily(omega=max(counts) / (max(counts) + min(counts)))
+    makers: dict[str, Any] = {
+        "focal": FocalLoss,
+        "ldam": LDAMLoss,
+        "auc-margin": AUCMarginLoss,
+        "constant-film": ConstantFilm,
+    }
+    objective: Objective = makers.get(method, LossFamily)(**values)
+    return objective
+
+
+def condition_like(
+    method: str, settings: Mapping[str, Any], network: nn.Module, recipe: Recipe
+) -> nn.Module:
+    """Return the network that `fit` is to be given for a method.
+
+    That is the network itself, which `fit` conditions on what the objective draws; for a method
+    that draws but has no FiLM, the network conditioned on nothing, which `fit` leaves alone.
+    """
+    made = METHODS[require_choice("method", method, METHODS)]
+    return condition(network, LossFamily()) if made.draws and not made.film else network
+
+
+def evaluation_lambda(objective: Objective, evaluate: Mapping[str, float]) -> Tensor:
+    """Return the lambda (1, d) at which a model is scored.
+
+    Values are taken for the names that the objective draws; one that is left out is at the top
+    of its range. A constant FiLM is fed its constant.
+
+    >>> family = LossFamily(gamma=LinearDensity(0, 0.4, 2), tau=LinearDensity(0, 3, 0.33))
+    >>> evaluation_lambda(family, {"gamma": 0.25}).tolist()
+    [[0.25, 3.0]]
+    """
+    ranges: Sequence[tuple[float, float]] = getattr(objective, "ranges", ())
+    tops = {name: high for name, (_, high) in zip(objective.drawn, ranges, strict=True)}
+    if not isinstance(objective, ConstantFilm):
+        tops |= {name: float(evaluate[name]) for name in tops if name in evaluate}
+    return torch.tensor([list(tops.values())], dtype=torch.get_default_dtype())
+
+
+def structure(method: str, settings: Mapping[str, Any]) -> tuple[str, tuple[str, ...], bool]:
+    """Return (kind of objective, names drawn, whether there is FiLM).
+
+    Models that agree in these can be trained as one program: all vector-scaling losses without
+    draws, for one, whatever their settings. Other losses must also have the same settings.
+
+    >>> structure("ce", {}) == structure("vs", {"tau": 2.0})
+    True
+    """
+    made = METHODS[require_choice("method", method, METHODS)]
+    if method == "constant-film":
+        return method, ("tau",), True
+    families = ("ce", "weighted-ce", "logit-adjustment", "vs", "lct", "unconditioned")
+    values = normal_settings(method, settings)
+    kind = "vector-scaling" if method in families else f"{method} {values}"
+    drawn = tuple(name for name, value in values.items() if isinstance(value, str))
+    return kind, drawn, made.film
+
+
+def normal_settings(method: str, settings: Mapping[str, Any]) -> dict[str, Setting]:
+    """Return all settings of a method in one form: floats and densities as `density_text`.
+
+    >>> normal_settings("lct", {"tau": "0:3.0:.33", "omega": 1})
+    {'omega': 1.0, 'gamma': 0.0, 'tau': '0:3:0.33'}
+    """
+    made = METHODS[require_choice("method", method, METHODS)]
+    for name in settings:
+        if name not in made.settings:
+            raise InputError(foreign_setting(method, name))
+    values: dict[str, Setting] = {
+        name: normal_setting(method, name, settings.get(name, default))
+        for name, default in made.settings.items()
+    }
+    if made.draws and not any(isinstance(value, str) for value in values.values()):
+        raise InputError(needs_density(method, values))
+    return values
+
+
+def normal_setting(method: str, name: str, value: Any) -> Setting:
+    """Return one checked setting of a method: a float, or a density as `density_text`."""
+    parsed = parse_setting(name, value) if isinstance(value, str) else value
+    high = 1.0 if name == "omega" else float("inf")
+    if not isinstance(parsed, LinearDensity):
+        if isinstance(parsed, bool):
+            raise InputError(f"{name} must be a number, got {parsed}")
+        return require_number(name, parsed, 0, high) + 0.0  # -0.0 becomes 0.0
+    if not METHODS[method].draws:
+        drawing = [made.name for made in METHODS.values() if made.draws]
+        raise InputError(
+            f"{name} of {method} must be a number, got the density {value!r}; "
+            f"densities are for {' and '.join(drawing)}"
+        )
+    for end in ("low", "high"):
+        require_number(f"{end} of {name}", getattr(parsed, end), 0, high)
+    return density_text(parsed)
+
+
+def foreign_setting(method: str, name: str, others: Sequence[str] = ()) -> str:
+    """Return the sentence that a name is no setting of a method; `others` may be meant too."""
+    owners = [made.name for made in METHODS.values() if name in made.settings]
+    if owners:
+        return f"{name} belongs to {', '.join(owners)}, not to {method}"
+    known = [*METHODS[method].settings, *others]
+    return f"{name!r} is no setting of {method}{did_you_mean(name, known)}"
+
+
+def needs_density(method: str, values: Mapping[str, Any]) -> str:
+    """Return the sentence that a method has nothing to draw."""
+    return (
+        f"{method} needs a density LOW:HIGH:HEIGHT for at least one of {', '.join(values)} in "
+        f"every run, got {', '.join(f'{name} = {value}' for name, value in values.items())}"
+    )
+
+
+def parse_setting(name: str, text: str) -> float | LinearDensity:
+    """Return what a text stands for: "0.5" is a number, "0:3:0.33" a density (low:high:height).
+
+    >>> parse_setting("tau", "0:3:0.33")
+    LinearDensity(low=0.0, high=3.0, height_at_high=0.33)
+    """
+    try:
+        numbers = [float(part) for part in text.split(":")]
+    except ValueError:
+        numbers = []
+    if len(numbers) not in (1, 3):
+        raise InputError(f"{name} must be a number or LOW:HIGH:HEIGHT, got {text!r}")
+    if len(numbers) == 1:
+        return numbers[0]
+    try:
+        return LinearDensity(*numbers)
+    except InputError as error:
+        raise InputError(f"{name} = {text}: {error}") from None
+
+
+def density_text(density: LinearDensity) -> str:
+    """Return LOW:HIGH:HEIGHT such that equal densities have equal texts.
+
+    >>> density_text(LinearDensity(0, 3.0, 0.33))
+    '0:3:0.33'
+    """
+    ends = (density.low, density.high, density.height_at_high)
+    return ":".join(repr(value + 0.0).removesuffix(".0") for value in ends)

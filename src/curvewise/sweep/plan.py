@@ -1,0 +1,121 @@
+"""What the parts of a sweep hand each other: planned runs, problems and results."""
+
+import hashlib
+import json
+from dataclasses import dataclass, field
+from math import isfinite
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from curvewise.errors import InputError
+from curvewise.version import NUMERICS_VERSION
+
+State = Literal["done", "diverged", "failed"]
+Normalization = tuple[tuple[float, ...], tuple[float, ...]]
+
+
+@dataclass(frozen=True)
+class PlannedRun:
+    """One model to be trained; plain data, ready for JSON.
+
+    Parameters
+    ----------
+    task
+        The source as the spec names it, such as "digits:8".
+    beta
+        Imbalance of the training part; None leaves the data as they are.
+    seed
+        Of split, subsample and batch order.
+    label
+        Name of the method in this sweep: its own, or the one that the spec gives.
+    method, settings
+        "vs" and {"omega": 0.5, ...}; numbers, or densities as texts LOW:HIGH:HEIGHT.
+    network, features
+        {"name": "mlp", "hidden": [64, 64]}, {"name": None} for the one that suits the data;
+        {"pca": 64}, {"embed": "efficientnet-lite0"} or {}.
+    recipe
+        All settings of a `Recipe`, seeds included.
+    evaluate
+        The lambda at which it is scored; names left out stand for the top of their ranges.
+    number
+        Position within its method's grid, which its seeds of weights and lambda come from.
+    validation
+        Fraction of the training part kept for model selection; None keeps none.
+    data
+        How the source is read, where it must be told: target, positive, group, image_size.
+    """
+
+    task: str
+    beta: float | None
+    seed: int
+    label: str
+    method: str
+    settings: dict[str, Any]
+    network: dict[str, Any]
+    features: dict[str, Any]
+    recipe: dict[str, Any]
+    evaluate: dict[str, float]
+    number: int
+    validation: float | None = None
+    data: dict[str, Any] = field(default_factory=dict)
+
+    def identity(self, fingerprint: str) -> str:
+        """Return the sha256 (hex) of all that determines the result on data of a fingerprint.
+
+        Neither the label nor the number is part of it (the recipe holds the seeds that the number
+        gives), nor the order of keys, nor whether a number is written 2 or 2.0.
+        """
+        known = {**vars(self), "fingerprint": fingerprint, "numerics": NUMERICS_VERSION}
+        del known["label"], known["number"]
+        text = json.dumps(_canonical(known), sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()
+
+
+@dataclass(frozen=True)
+class Problem:
+    """The arrays that a stack trains and is tested on.
+
+    `x_*` are uint8 images (n, C, H, W) or float32 features (n, d), `y_*` int64 labels (n,);
+    `normalization` is (mean, std) per channel of images.
+    """
+
+    x_train: NDArray[Any]
+    y_train: NDArray[np.int64]
+    x_test: NDArray[Any]
+    y_test: NDArray[np.int64]
+    fingerprint: str
+    class_names: tuple[str, ...]
+    kind: Literal["image", "features"]
+    normalization: Normalization | None = None
+    x_validation: NDArray[Any] | None = None
+    y_validation: NDArray[np.int64] | None = None
+
+
+@dataclass(frozen=True)
+class Result:
+    """What became of a run: metrics and scores (n_test,), or why there are none."""
+
+    identity: str
+    state: State
+    metrics: dict[str, float]
+    scores: NDArray[np.float32] | None
+    validation_scores: NDArray[np.float32] | None
+    seconds: float
+    message: str = ""
+
+
+def _canonical(value: Any) -> Any:
+    """Return plain JSON data in which equal numbers are written alike."""
+    if isinstance(value, dict):
+        return {str(key): _canonical(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_canonical(item) for item in value]
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    if value is None or isinstance(value, bool | int | str):
+        return value
+    if isinstance(value, float) and isfinite(value):
+        return value
+    raise InputError(f"a run must hold plain, finite data, got {value!r}")

@@ -1,0 +1,222 @@
+"""Jobs as tasks of Ray, on a cluster or on this machine.
+
+The machines of a cluster must have the driver's version of curvewise installed, in the
+interpreter that ``ray start`` was called with. Data travel once, as an object that all tasks refer
+to; answers come back to the driver, which alone writes results.
+
+Tries are counted here and not by Ray, which tells nobody how often it began a task, and which
+begins one that runs out of memory again and again without end.
+"""
+
+import logging
+import os
+import pickle
+import socket
+import warnings
+from collections import deque
+from collections.abc import Generator, Iterable, Iterator
+from contextlib import contextmanager
+from importlib import import_module
+from typing import Any
+
+from curvewise.errors import CurvewiseError, InputError, require_number
+from curvewise.sweep.executors import (
+    ONE_THREAD,
+    Finished,
+    Job,
+    Load,
+    LoadError,
+    Shelf,
+    Trial,
+    Work,
+    answer_to,
+    processors,
+    require_importable,
+)
+from curvewise.version import NUMERICS_VERSION, VERSION
+
+AHEAD = 4  # tasks beyond those that can run at once, so that no machine waits for the driver
+LOOK_SECONDS = 1.0  # how long a wait lasts before machines are counted again
+CONNECT_SECONDS = 10.0
+DEATHS = (
+    "WorkerCrashedError",
+    "NodeDiedError",
+    "LocalRayletDiedError",
+    "OutOfMemoryError",
+    "ObjectLostError",
+)
+VERSIONS = (VERSION, NUMERICS_VERSION)
+
+# To be set before Ray is imported. It writes notices of dead workers to standard output, where
+# results are; what they say is in the job's end.
+ENVIRONMENT = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_DEDUP_LOGS_SKIP_REGEX": "."}
+
+
+class RayCluster:
+    """Executor of Ray tasks that take `cpus_per_job` and `gpus_per_job`, which may be fractions.
+
+    If this process has a connection to Ray, that is used and left open. Otherwise one to `address`
+    is made, or without an address a Ray of this machine's processors is started, and ended.
+    """
+
+    def __init__(
+        self, address: str | None = None, gpus_per_job: float = 0.0, cpus_per_job: float = 1.0
+    ) -> None:
+        self.address = address
+        self.needs = {
+            "CPU": _share("cpus_per_job", cpus_per_job, 0.001),
+            "GPU": _share("gpus_per_job", gpus_per_job, 0.0),
+        }
+        self._ray = _imported()
+        self._deaths = tuple(getattr(self._ray.exceptions, name) for name in DEATHS)
+
+    def execute(
+        self, jobs: Iterable[Job], work: Work, load: Load
+    ) -> Generator[Finished, None, None]:
+        """Yield the end of every job as it comes."""
+        require_importable(work)
+        jobs = list(jobs)
+        waiting, running, ends = deque(map(Trial, jobs)), dict[Any, Trial](), list[Finished]()
+        with self._connection():
+            shelf = Shelf(jobs, load, self._ray.put, lambda reference: None)
+            try:
+                while waiting or running or ends:
+                    ends.extend(self._submit(waiting, running, work, shelf))
+                    while ends:
+                        yield ends.pop(0)
+                    ends.extend(self._collect(waiting, running, shelf))
+            finally:
+                for reference in running:
+                    self._ray.cancel(reference, force=True)
+
+    @contextmanager
+    def _connection(self) -> Iterator[None]:
+        own = not self._ray.is_initialized()
+        if own:
+            self._connect()
+        try:
+            self._require_machine(may_come=not own or self.address not in (None, "local"))
+            yield
+        finally:
+            if own:
+                self._ray.shutdown()
+
+    def _connect(self) -> None:
+        quiet = {"log_to_driver": False, "logging_level": logging.ERROR}
+        if self.address in (None, "local"):
+            self._ray.init("local", num_cpus=processors(), include_dashboard=False, **quiet)
+            return
+        try:
+            self._require_somebody(str(self.address))
+            self._ray.init(self.address, **quiet)
+        except Exception as error:  # of many kinds
+            reason = str(error).strip().partition("\n")[0]
+            raise InputError(
+                f"address must be that of a running Ray cluster, got {self.address!r}: {reason}"
+            ) from error
+
+    def _require_somebody(self, address: str) -> None:
+        """Raise if nobody listens at host:port, where Ray itself would try for minutes."""
+        if address == "auto":
+            address = os.environ.get("RAY_ADDRESS") or "auto"
+        if address == "auto":
+            return
+        host, _, port = address.rpartition("://")[2].rpartition(":")
+        if not host or not port.isdigit():
+            raise ValueError("it is neither 'auto' nor host:port")
+        if host in ("localhost", "127.0.0.1", "[::1]"):  # which Ray replaces so
+            host = self._ray.util.get_node_ip_address()
+        socket.create_connection((host.strip("[]"), int(port)), CONNECT_SECONDS).close()
+
+    def _require_machine(self, may_come: bool) -> None:
+        """Raise or warn if no machine can run a job: Ray would wait for one without a word."""
+        for node in self._ray.nodes():
+            has = node["Resources"]
+            if node["Alive"] and all(has.get(name, 0) >= n for name, n in self.needs.items()):
+                return
+        wanted = " and ".join(f"{n:g} {name}" for name, n in self.needs.items() if n)
+        if not may_come:
+            raise InputError(f"a job must find {wanted} on this machine, got fewer")
+        warnings.warn(f"jobs wait for a machine with {wanted} to join the cluster", stacklevel=2)
+
+    def _room(self) -> int:
+        """Return how many tasks may be under way; machines come and go."""
+        has = self._ray.cluster_resources()
+        slots = min(has.get(name, 0.0) / n for name, n in self.needs.items() if n)
+        return int(slots) + AHEAD
+
+    def _submit(
+        self, waiting: deque[Trial], running: dict[Any, Trial], work: Work, shelf: Shelf[Any]
+    ) -> Iterator[Finished]:
+        """Submit as many jobs as there is room for; yield the end of those without data."""
+        perform = self._ray.remote(_perform).options(
+            num_cpus=self.needs["CPU"],
+            num_gpus=self.needs["GPU"],
+            max_retries=0,
+            runtime_env={"env_vars": ONE_THREAD},
+        )
+        room = self._room()
+        while waiting and len(running) < room:
+            trial = waiting.popleft()
+            try:
+                data = shelf.take(trial.job)
+            except LoadError as failed:
+                shelf.finish(trial.job)
+                yield Finished(trial.job.key, error=str(failed), attempts=0)
+            else:
+                task = pickle.dumps((work, trial.job.payload))
+                running[perform.remote(VERSIONS, task, data)] = trial
+
+    def _collect(
+        self, waiting: deque[Trial], running: dict[Any, Trial], shelf: Shelf[Any]
+    ) -> Iterator[Finished]:
+        """Wait for a task; yield its job's end, or put the job back to be tried again."""
+        done = self._ray.wait(list(running), timeout=LOOK_SECONDS)[0] if running else []
+        for reference in done:
+            trial = running.pop(reference)
+            end = self._end(trial, reference)
+            if end is None:
+                waiting.appendleft(trial)
+            else:
+                shelf.finish(trial.job)
+                yield end
+
+    def _end(self, trial: Trial, reference: Any) -> Finished | None:
+        try:
+            return trial.answered(self._ray.get(reference))
+        except self._deaths as error:
+            return trial.died(f"{type(error).__name__}: {error}")
+        except self._ray.exceptions.RayError as error:
+            # What work raises is in its answer, so this is about all jobs.
+            reason = str(error).strip().rpartition("\n")[2]
+            raise CurvewiseError(
+                f"the machines of the cluster must be able to run curvewise {VERSION}, got {reason}"
+            ) from error
+
+
+def _perform(versions: tuple[str, int], task: bytes, data: Any) -> bytes:
+    """Do a job; runs on the cluster."""
+    if versions != VERSIONS:
+        raise RuntimeError(f"versions {VERSIONS} on a machine where the driver has {versions}")
+    # Ray's arrays are read-only; torch warns of that, and nothing writes to them.
+    warnings.filterwarnings("ignore", "The given NumPy array is not writable")
+    return answer_to(task, lambda: data)
+
+
+def _share(name: str, value: float, low: float) -> float:
+    number = require_number(name, value, low)
+    if number > 1 and number != int(number):
+        raise InputError(f"{name} must be a whole number if it is more than 1, got {number:g}")
+    return number
+
+
+def _imported() -> Any:
+    for name, value in ENVIRONMENT.items():
+        os.environ.setdefault(name, value)
+    try:
+        return import_module("ray")
+    except ImportError as error:
+        raise InputError(
+            f'the executor ray needs the package ray (pip install "curvewise[cluster]"), but '
+            f"importing it gave {error}"
+        ) from error

@@ -1,0 +1,109 @@
+"""What a model is measured on: the test part of its own split, with its own classes and size."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from PIL import Image
+
+import curvewise as cw
+from command_line import command
+from curvewise.apps.evaluate import measured_part
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    """A table, a folder of images, and a model of each that was split by seed 7."""
+    place = tmp_path_factory.mktemp("evaluated")
+    rng = np.random.default_rng(0)
+    ill = np.arange(300) % 10 == 0
+    frame = pd.DataFrame({"age": rng.normal(50, 9, 300), "patient": np.arange(300) // 3})
+    frame.assign(outcome=np.where(ill, "ill", "well")).to_csv(place / "people.csv", index=False)
+    for folder, counts in (
+        ("parts", {"crack": 10, "sound": 30}),
+        ("new", {"crack": 30, "sound": 10}),
+    ):
+        for name, count in counts.items():
+            (place / folder / name).mkdir(parents=True)
+            for i in range(count):
+                pixels = rng.integers(0, 256, (14, 12, 3), dtype=np.uint8)
+                Image.fromarray(pixels).save(place / folder / name / f"{i}.png")
+    quick = ("--seed", "7", "--set", "epochs=1", "--cache-dir", place / "cache")
+    table = ("train", f"table:{place / 'people.csv'}", "--target", "outcome", "--group", "patient")
+    assert command(*table, *quick, "--out", place / "m-table").code == 0
+    images = ("train", f"folder:{place / 'parts'}", "--image-size", "10")
+    assert command(*images, *quick, "--out", place / "m-images").code == 0
+    return place
+
+
+def metrics(place, source, model, *more):
+    words = ("evaluate", source, "--model", place / model, "--cache-dir", place / "cache")
+    ended = command(*words, *more, "--json")
+    assert ended.code == 0, ended.err
+    return json.loads(ended.out)
+
+
+@pytest.mark.parametrize(("source", "model"), [("table", "m-table"), ("folder", "m-images")])
+def test_the_test_part_is_the_models_own_unless_another_seed_is_given(place, source, model):
+    text = f"table:{place / 'people.csv'}" if source == "table" else f"folder:{place / 'parts'}"
+    trained = json.loads((place / model / "metrics.json").read_text())
+    assert metrics(place, text, model) == trained
+    assert metrics(place, text, model, "--seed", "7") == trained
+    assert metrics(place, text, model, "--seed", "8") != trained
+
+
+def test_the_positive_class_stays_where_it_has_become_the_frequent_one(place):
+    model = cw.load(place / "m-images" / "model.safetensors")
+    source = f"folder:{place / 'new'}"
+    options = {"cache_dir": place / "cache", "image_size": None}
+    x, y = measured_part(model, source, **options)
+    assert x.shape[1:] == (3, 10, 10)
+    assert np.bincount(y).tolist() == [2, 6]  # crack is class 1, as in training
+    with pytest.warns(UserWarning, match=r"\('sound', 'crack'\) apart, .* \('crack', 'sound'\)"):
+        _, y = measured_part(model, source, **options, positive="sound")
+    assert np.bincount(y).tolist() == [6, 2]
+
+
+def test_all_rows_and_tables_in_the_data_folder(place, monkeypatch):
+    assert (
+        metrics(place, f"table:{place / 'people.csv'}", "m-table", "--all-rows")["n_positive"] == 30
+    )
+    assert metrics(place, "table:people.csv", "m-table", "--data-dir", place)["n_positive"] < 30
+    monkeypatch.setenv("CURVEWISE_DATA", str(place))
+    assert metrics(place, "table:people.csv", "m-table")["n_positive"] < 30
+
+
+def test_a_table_without_the_column_of_groups(place, tmp_path):
+    frame = pd.read_csv(place / "people.csv").drop(columns="patient")
+    frame.to_csv(tmp_path / "people.csv", index=False)
+    ended = command("evaluate", f"table:{tmp_path / 'people.csv'}", "--model", place / "m-table")
+    assert ended.code == 2
+    assert "--group must be a column of people.csv, got 'patient'" in ended.err
+    source = f"table:{tmp_path / 'people.csv'}"
+    assert metrics(place, source, "m-table", "--all-rows")["n_positive"] == 30
+
+
+def test_samples_of_another_shape_are_told(place):
+    ended = command("evaluate", f"folder:{place / 'parts'}", "--model", place / "m-images",
+                    "--image-size", "12", "--cache-dir", place / "cache")  # fmt: skip
+    assert ended.code == 2
+    assert "this model takes samples of shape (3, 10, 10), got (3, 12, 12)" in ended.err
+
+
+def test_the_table_and_the_files_of_an_evaluation(place, tmp_path):
+    source = f"table:{place / 'people.csv'}"
+    ended = command("evaluate", source, "--model", place / "m-table", "--out", tmp_path / "again",
+                    "--threshold", "0.5", "--min-tpr", "0.5", "--prevalence", "0.01")  # fmt: skip
+    assert ended.code == 0
+    assert "AUC" in ended.out
+    assert "at threshold" in ended.out
+    assert "chosen on these data" in ended.out
+    assert "at prevalence 0.0100" in ended.out
+    assert sorted(path.name for path in (tmp_path / "again").iterdir()) == [
+        "metrics.json",
+        "roc.png",
+    ]
+    written = json.loads((tmp_path / "again" / "metrics.json").read_text())
+    assert written["at_threshold"]["threshold"] == 0.5
+    assert written["chosen_on_these_data"]["tpr"] >= 0.5

@@ -1,0 +1,200 @@
+"""Work and data for the tests of executors: functions that worker processes can import."""
+
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from curvewise.sweep.executors import Finished
+
+
+@dataclass
+class Numbers:
+    """Data of a job."""
+
+    name: str
+    x: NDArray[np.float64]
+    y: NDArray[np.int64] | None = None
+
+
+def numbers(data_key: str) -> Numbers:
+    return Numbers(data_key, np.arange(1000.0) + int(data_key), np.arange(3))
+
+
+def by_key(ends: Iterable[Finished]) -> dict[int, Finished]:
+    """Return the ends by key, having seen each job end once."""
+    found: dict[int, Finished] = {}
+    for end in ends:
+        assert end.key not in found, "reported twice"
+        found[end.key] = end
+    return found
+
+
+def is_running(number: int) -> bool:
+    """Return whether there is such a process, and not only what is left of it."""
+    try:
+        return Path(f"/proc/{number}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+def weighted_sum(payload: float, data: Numbers) -> tuple[str, float]:
+    return data.name, payload * float(data.x.sum())
+
+
+def process_number(payload: Any, data: Any) -> int:
+    return os.getpid()
+
+
+def grumble(payload: int, data: Numbers) -> int:
+    if payload % 2:
+        raise ZeroDivisionError(f"job {payload} divides by zero")
+    return payload
+
+
+class LockedError(Exception):
+    """An exception that can neither be pickled nor be made from its text."""
+
+    def __init__(self, number: int, *, colour: str) -> None:
+        super().__init__(f"{colour} {number}")
+        self.lock = threading.Lock()
+
+
+def raise_unpicklable(payload: int, data: Any) -> None:
+    raise LockedError(payload, colour="green")
+
+
+def leave(payload: int, data: Any) -> None:
+    sys.exit(f"left with {payload}")
+
+
+def big_array(payload: int, data: Any) -> NDArray[np.uint8]:
+    return np.random.default_rng(payload).integers(0, 256, 50_000_000, dtype=np.uint8)
+
+
+def unpicklable_outcome(payload: int, data: Any) -> Any:
+    return threading.Lock() if payload else "fine"
+
+
+class Grudge:
+    """An outcome that can be pickled, and not be put together again."""
+
+    def __reduce__(self) -> Any:
+        return _refuse, ()
+
+
+def _refuse() -> None:
+    raise KeyError("not again")
+
+
+def grudge(payload: int, data: Any) -> Grudge:
+    return Grudge()
+
+
+def die_at_first(payload: tuple[str, str], data: Numbers) -> float:
+    """Die unless the marker is there; leave one."""
+    marker, how = payload
+    if how and not Path(marker).exists():
+        Path(marker).touch()
+        die(how, data)
+    return float(data.x.sum())
+
+
+def die(payload: str, data: Any) -> str:
+    if payload == "exit":
+        os._exit(7)
+    if payload:
+        os.kill(os.getpid(), getattr(signal, payload))
+        time.sleep(60)
+    return "alive"
+
+
+def count_and_die(payload: str, data: Any) -> None:
+    with Path(payload).open("a") as file:
+        file.write("begun\n")
+    os.kill(os.getpid(), signal.SIGKILL)
+    time.sleep(60)
+
+
+def threads(payload: int, data: Any) -> tuple[int, str | None]:
+    """Return torch's number of threads, and ask for more in the next job of this process."""
+    import torch
+
+    seen = torch.get_num_threads()
+    torch.set_num_threads(3)
+    return seen, os.environ.get("OMP_NUM_THREADS")
+
+
+def sleep_long(payload: str, data: Any) -> None:
+    """Leave a file with this process's number, then stay; the first job returns at once."""
+    if payload:
+        Path(payload, str(os.getpid())).touch()
+        time.sleep(60)
+
+
+def spin(payload: str, data: Any) -> None:
+    """As `sleep_long`, but busy."""
+    Path(payload, str(os.getpid())).touch()
+    stop = time.monotonic() + 60
+    while time.monotonic() < stop:
+        pass
+
+
+def scribble(payload: int, data: Numbers) -> float:
+    """Return what is there, and write over it."""
+    before = float(data.x[0])
+    data.x[0] = payload
+    return before
+
+
+def slay_the_idle(payload: tuple[str, str], data: Any) -> str:
+    """Job "quick" leaves its number; job "slow" kills that process, then at first itself."""
+    folder, role = Path(payload[0]), payload[1]
+    if role == "quick":
+        (folder / "idle").write_text(str(os.getpid()))
+        return role
+    if not (folder / "slain").exists():
+        while not (folder / "answered").exists():
+            time.sleep(0.01)
+        os.kill(int((folder / "idle").read_text()), signal.SIGKILL)
+        (folder / "slain").touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    return role
+
+
+def nap(payload: tuple[str, float], data: Numbers) -> tuple[int, float]:
+    """Leave this process's number, sleep, return it with a sum over the data."""
+    folder, seconds = payload
+    Path(folder, str(os.getpid())).touch()
+    time.sleep(seconds)
+    return os.getpid(), float(data.x.sum())
+
+
+def nap_on_node(payload: tuple[str, float], data: Numbers) -> tuple[str, float]:
+    """Leave the name of this machine of the cluster, sleep, return it with a sum."""
+    import ray
+
+    node = ray.get_runtime_context().get_node_id()
+    folder, seconds = payload
+    Path(folder, node).touch()
+    time.sleep(seconds)
+    return node, float(data.x.sum())
+
+
+def visible_gpus(payload: Any, data: Any) -> str | None:
+    return os.environ.get("CUDA_VISIBLE_DEVICES")
+
+
+def hush(payload: int, data: Any) -> str:
+    """Write where workers write; the second job dies."""
+    print("output of a worker", flush=True)
+    print("errors of a worker", file=sys.stderr, flush=True)
+    return die("SIGKILL" if payload else "", data)

@@ -1,0 +1,227 @@
+"""Ray on a cluster of two machines (of this one), where a machine may be lost."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import executor_jobs as work
+import numpy as np
+import pytest
+from executor_jobs import Numbers, by_key, is_running, numbers
+
+from curvewise.errors import CurvewiseError, InputError
+from curvewise.sweep import executors, ray_cluster
+from curvewise.sweep.executors import Finished, Job
+
+HERE = Path(__file__).parent
+# A machine that is gone is noticed after a second instead of half a minute.
+WATCHFUL = {
+    "health_check_initial_delay_ms": 0,
+    "health_check_period_ms": 250,
+    "health_check_failure_threshold": 4,
+}
+
+
+def test_without_ray_the_message_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(InputError, match=r'pip install "curvewise\[cluster\]"'):
+        executors.ray()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"gpus_per_job": -1}, "gpus_per_job must be >= 0"),
+        (
+            {"gpus_per_job": 1.5},
+            "gpus_per_job must be a whole number if it is more than 1, got 1.5",
+        ),
+        ({"cpus_per_job": 0}, "cpus_per_job must be >= 0.001"),
+        ({"cpus_per_job": "all"}, "cpus_per_job must be a number"),
+    ],
+)
+def test_a_job_takes_a_share_or_whole_ones(options: Any, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        executors.ray(**options)
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1:1", "ray://127.0.0.1:1", "nonsense", "auto"])
+def test_an_address_where_nobody_is_is_refused_at_once(
+    address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if address == "auto":
+        monkeypatch.setenv("RAY_ADDRESS", "127.0.0.1:1")
+    began = time.monotonic()
+    with pytest.raises(InputError, match=f"a running Ray cluster, got '{address}': "):
+        list(executors.ray(address).execute([Job(0, 0, "0")], work.die, numbers))
+    assert time.monotonic() - began < 10
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Any]:
+    """Start two machines of one processor each; the first has a (fictitious) GPU too."""
+    executors.ray()  # sets Ray's environment before it is imported
+    from ray.cluster_utils import Cluster
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", str(HERE))
+        head = {"num_cpus": 1, "num_gpus": 1, "include_dashboard": False}
+        head |= {"_system_config": WATCHFUL}
+        cluster = Cluster(initialize_head=True, head_node_args=head)
+        cluster.add_node(num_cpus=1)
+        yield cluster
+    cluster.shutdown()
+
+
+@pytest.mark.cluster
+def test_a_machine_is_lost_and_all_jobs_finish(cluster: Any, tmp_path: Path) -> None:
+    doomed = cluster.add_node(num_cpus=1)
+    jobs = [Job(n, (str(tmp_path), 1.0 if n < 6 else 0.1), str(n % 2)) for n in range(14)]
+    ends: dict[int, Finished] = {}
+    for end in executors.ray(cluster.address).execute(jobs, work.nap_on_node, numbers):
+        ends[end.key] = end
+        if doomed is not None and (tmp_path / doomed.node_id).exists():
+            cluster.remove_node(doomed, allow_graceful=False)
+            doomed = None
+    assert doomed is None
+    assert sorted(ends) == list(range(14))
+    assert all(end.error is None for end in ends.values())
+    assert all(end.outcome[1] == 499_500.0 + 1000 * (key % 2) for key, end in ends.items())
+    assert max(end.attempts for end in ends.values()) == 2
+
+
+@pytest.mark.cluster
+def test_both_machines_work_and_the_cluster_goes_on_afterwards(
+    cluster: Any, tmp_path: Path
+) -> None:
+    import ray
+
+    for _ in range(2):
+        jobs = [Job(n, (str(tmp_path), 0.5), "0") for n in range(4)]
+        ends = by_key(executors.ray(cluster.address).execute(jobs, work.nap_on_node, numbers))
+        assert len({end.outcome[0] for end in ends.values()}) == 2
+        assert not ray.is_initialized()
+
+
+@pytest.mark.cluster
+@pytest.mark.parametrize(("share", "visible"), [(0.5, "0"), (0.0, "")])
+def test_jobs_share_a_gpu_or_see_none(cluster: Any, share: float, visible: str) -> None:
+    executor = executors.ray(cluster.address, gpus_per_job=share, cpus_per_job=0.5)
+    ends = by_key(executor.execute([Job(n, 0, "0") for n in (0, 1)], work.visible_gpus, numbers))
+    assert [ends[n].outcome for n in (0, 1)] == [visible, visible]
+
+
+@pytest.mark.cluster
+def test_another_version_on_the_cluster_fails_no_job_but_stops(
+    cluster: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ray_cluster, "VERSIONS", ("9.9", 7))
+    with pytest.raises(CurvewiseError, match=r"must be able to run curvewise .*9\.9.*7"):
+        list(executors.ray(cluster.address).execute([Job(0, 0, "0")], work.die, numbers))
+
+
+@pytest.mark.cluster
+def test_what_no_machine_has_is_waited_for_with_a_warning(cluster: Any) -> None:
+    import ray
+
+    executor = ray_cluster.RayCluster(cluster.address, gpus_per_job=8)
+    ray.init(cluster.address, log_to_driver=False, logging_level="ERROR")
+    try:
+        with pytest.warns(UserWarning, match="wait for a machine with 1 CPU and 8 GPU to join"):
+            executor._require_machine(may_come=True)
+        with pytest.raises(InputError, match="must find 1 CPU and 8 GPU on this machine"):
+            executor._require_machine(may_come=False)
+    finally:
+        ray.shutdown()
+
+
+@pytest.mark.cluster
+def test_data_leave_the_object_store_after_their_last_job(cluster: Any) -> None:
+    import ray
+    from ray._private.internal_api import node_stats
+
+    def stored() -> int:
+        return int(node_stats().store_stats.object_store_bytes_used)
+
+    def load(data_key: str) -> Numbers:
+        return Numbers(data_key, np.zeros(2_500_000))  # 20 MB
+
+    ray.init(cluster.address, log_to_driver=False, logging_level="ERROR")
+    try:
+        jobs = [Job(n, 1.0, str(n // 4)) for n in range(24)]
+        used = [stored() for _ in executors.ray().execute(jobs, work.weighted_sum, load)]
+        assert max(used) >= 20_000_000
+        assert max(used) < 90_000_000  # of 120
+        deadline = time.monotonic() + 5
+        while stored() > 1_000_000:
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        assert ray.is_initialized()  # what was there before stays
+    finally:
+        ray.shutdown()
+
+
+DRIVER = """
+import os, sys
+import executor_jobs as work
+from curvewise.sweep.executors import Job, ray
+job, folder = sys.argv[1:]
+jobs = [Job(n, n, "0") for n in (0, 1)] if job == "hush" else [Job(n, folder, "0") for n in (0, 1)]
+ends = list(ray().execute(jobs, getattr(work, job), lambda data_key: None))
+print(sorted((end.key, end.outcome, end.attempts) for end in ends))
+"""
+
+
+def start_driver(job: str, folder: Path) -> "subprocess.Popen[str]":
+    return subprocess.Popen(
+        [sys.executable, "-c", DRIVER, job, str(folder)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=os.environ | {"PYTHONPATH": str(HERE)},
+    )
+
+
+@pytest.mark.cluster
+def test_a_ray_of_its_own_is_silent() -> None:
+    said = start_driver("hush", HERE).communicate(timeout=120)
+    assert said == ("[(0, 'alive', 1), (1, None, 3)]\n", "")
+
+
+@pytest.mark.cluster
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
+def test_a_ray_of_its_own_ends_with_the_driver(tmp_path: Path, how: signal.Signals) -> None:
+    driver = start_driver("sleep_long", tmp_path)
+    while not list(tmp_path.iterdir()):
+        assert driver.poll() is None, driver.communicate()
+        time.sleep(0.05)
+    children = descendants(driver.pid)
+    assert any("raylet" in name for name in children.values())
+    driver.send_signal(how)
+    driver.communicate(timeout=20)
+    deadline = time.monotonic() + 20
+    while any(is_running(number) for number in children):
+        assert time.monotonic() < deadline, children
+        time.sleep(0.05)
+
+
+def descendants(number: int) -> dict[int, str]:
+    """Return the processes that a process has started, and they in turn, with their names."""
+    parents: dict[int, tuple[int, str]] = {}
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            name, _, rest = path.read_text().partition("(")[2].rpartition(")")
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+        parents[int(path.parent.name)] = int(rest.split()[1]), name
+    found: dict[int, str] = {}
+    above = {number}
+    while above:
+        above = {child for child, (parent, _) in parents.items() if parent in above}
+        found |= {child: parents[child][1] for child in above}
+    return found

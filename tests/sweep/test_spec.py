@@ -1,0 +1,394 @@
+"""Specs: one file to runs, everything wrong said at once, stacks from the spec alone."""
+
+import itertools
+import json
+from collections import Counter
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from curvewise.errors import InputError
+from curvewise.sweep.spec import Spec, expanded_task, read_spec, stacks
+from curvewise.training.recipe import PRESETS, Recipe, preset
+
+EXAMPLE = """
+name = "fashion-pairs"
+tasks = ["fashion-mnist:pairs"]
+betas = [100]
+seeds = [0, 2]
+validation = 0.2
+[network]
+name = "mlp"
+hidden = [64, 64]
+[features]
+pca = 64
+[recipe]
+preset = "tabular"
+epochs = 20
+clip_norm = "none"
+[evaluate]
+tau = 2.5
+[[methods]]
+method = "vs"
+grid = "paper"
+[[methods]]
+method = "lct"
+label = "ours"
+omega = [0.5, 0.7, 0.9, 0.99]
+gamma = [0.0, 0.2, 0.4]
+tau = ["0:3:0", "0:3:0.15", "0:3:0.33", "0:3:0.66"]
+rho = [0.0, 0.1]
+"""
+
+
+def spec(*methods, **more) -> Spec:
+    return Spec.from_dict({"tasks": "digits:8", "methods": list(methods) or [VS], **more})
+
+
+VS = {"method": "vs"}
+LCT = {"method": "lct", "tau": "0:3:0.33"}
+
+
+def test_a_file_becomes_the_runs_it_lists(tmp_path):
+    file = tmp_path / "sweep.toml"
+    file.write_text(EXAMPLE)
+    read = read_spec(file)
+    runs = read.runs()
+    assert read.name == "fashion-pairs"
+    assert read.size == len(runs) == 45 * 2 * (48 + 96)
+    # The same as loops in the order of the file, written out.
+    expected = []
+    omegas, gammas = (0.5, 0.7, 0.9, 0.99), (0.0, 0.2, 0.4)
+    taus = {"VS": (0, 1, 2, 3), "ours": ("0:3:0", "0:3:0.15", "0:3:0.33", "0:3:0.66")}
+    for task in [f"fashion-mnist:{a}/{b}" for a in range(10) for b in range(a + 1, 10)]:
+        for seed in (0, 2):
+            for label, rhos in (("VS", (0.0,)), ("ours", (0.0, 0.1))):
+                grid = itertools.product(omegas, gammas, taus[label], rhos)
+                for number, (omega, gamma, tau, rho) in enumerate(grid):
+                    own = 10_000 * seed + number
+                    seeds = {"seed_weights": own, "seed_order": seed, "seed_lambda": own}
+                    recipe = preset("tabular", epochs=20, clip_norm=None, rho=rho, **seeds)
+                    lam = {} if label == "VS" else {"tau": 2.5}
+                    values = {"omega": omega, "gamma": gamma, "tau": tau}
+                    expected.append((task, seed, label, number, values, recipe, lam))
+    got = [
+        (r.task, r.seed, r.label, r.number, r.settings, Recipe(**r.recipe), r.evaluate)
+        for r in runs[:500]
+    ]
+    assert got == expected[:500]
+    assert [(r.task, r.seed, r.label, r.number) for r in runs] == [row[:4] for row in expected]
+    assert {(r.beta, r.validation) for r in runs} == {(100.0, 0.2)}
+    assert runs[0].network == {"name": "mlp", "hidden": [64, 64]}
+    assert runs[0].features == {"pca": 64}
+    assert json.loads(json.dumps(vars(runs[-1]))) == vars(runs[-1])
+    assert len({run.identity("data") for run in runs[:288]}) == 288
+
+
+def test_what_is_left_out_has_its_default(tmp_path):
+    file = tmp_path / "small.toml"
+    file.write_text('tasks = "digits:8"\n[[methods]]\nmethod = "focal"\n')
+    (run,) = read_spec(file).runs()
+    assert read_spec(file).name == "small"
+    assert (run.beta, run.seed, run.label, run.number) == (None, 0, "focal", 0)
+    assert run.settings == {"focus": 2.0}
+    assert run.network == {"name": None}
+    assert run.features == run.evaluate == run.data == {}
+    assert run.validation is None
+    assert Recipe(**run.recipe) == Recipe(**PRESETS["quick"])
+
+
+def test_methods_of_equal_numbers_start_from_the_same_seeds():
+    runs = spec({**VS, "grid": "paper"}, {"method": "lct", "grid": "paper"}, seeds=[3]).runs()
+    seeds = [(run.recipe["seed_weights"], run.recipe["seed_lambda"]) for run in runs]
+    assert seeds == [(30_000 + n, 30_000 + n) for n in [*range(48), *range(48)]]
+    assert {run.recipe["seed_order"] for run in runs} == {3}
+
+
+@pytest.mark.parametrize("method", ["vs", "lct", "constant-film", "unconditioned"])
+def test_the_papers_grid(method):
+    settings = [run.settings for run in spec({"method": method, "grid": "paper"}).runs()]
+    drawn = method in ("lct", "unconditioned")
+    assert Counter(s["omega"] for s in settings) == dict.fromkeys((0.5, 0.7, 0.9, 0.99), 12)
+    assert Counter(s["gamma"] for s in settings) == dict.fromkeys((0.0, 0.2, 0.4), 16)
+    taus = ("0:3:0", "0:3:0.15", "0:3:0.33", "0:3:0.66") if drawn else (0.0, 1.0, 2.0, 3.0)
+    assert Counter(s["tau"] for s in settings) == dict.fromkeys(taus, 12)
+
+
+def test_spelling_changes_no_identity():
+    one = spec({**VS, "omega": [0.5, 1], "tau": [2, 3], "rho": [0, 0.1]}, betas=100)
+    two = Spec.from_dict(
+        {
+            "methods": [
+                {
+                    "rho": [0.0, 0.1],
+                    "tau": [2.0, 3.0],
+                    "label": "other",
+                    "omega": [0.50, 1.0],
+                    "method": "vs",
+                }
+            ],
+            "betas": [100.0],
+            "tasks": ["digits:8"],
+            "recipe": {"lr": 0.1, "preset": "quick"},
+        }
+    )
+    assert [r.identity("x") for r in one.runs()] == [r.identity("x") for r in two.runs()]
+    assert spec({**LCT, "tau": "0.0:3.0:.33"}).runs() == spec(LCT).runs()
+
+
+def test_lambda_counts_only_where_a_model_is_scored_at_it():
+    methods = [
+        LCT,
+        {**LCT, "label": "gamma too", "gamma": "0:0.4:1"},
+        {**LCT, "label": "gamma", "tau": 0, "gamma": "0:0.4:1"},
+        {**LCT, "method": "unconditioned"},
+        {"method": "constant-film", "tau": 2},
+        VS,
+    ]
+    runs = spec(*methods, evaluate={"tau": 2, "gamma": 0.1}).runs()
+    given = [{"tau": 2.0}, {"tau": 2.0, "gamma": 0.1}, {"gamma": 0.1}]
+    assert [run.evaluate for run in runs] == [*given, {}, {}, {}]
+    with pytest.warns(UserWarning, match="tau = 5 is outside 0:3:0.33"):
+        spec(LCT, evaluate={"tau": 5})
+
+
+def test_any_recipe_setting_may_be_in_a_grid():
+    step = {**VS, "schedule": "step", "milestones": [[2, 4], [3]], "epochs": [5, 6]}
+    runs = spec(step).runs()
+    # the recipe's own order: epochs, then milestones
+    found = [(run.recipe["epochs"], run.recipe["milestones"]) for run in runs]
+    assert found == [(5, [2.0, 4.0]), (5, [3.0]), (6, [2.0, 4.0]), (6, [3.0])]
+    (run,) = spec({**step, "milestones": [2, 4], "epochs": 5}).runs()
+    assert run.recipe["milestones"] == [2.0, 4.0]
+    runs = spec({**VS, "clip_norm": [0.5, "none"], "augment": ["none", "flip"]}).runs()
+    found = [(run.recipe["clip_norm"], run.recipe["augment"]) for run in runs]
+    assert found == [(0.5, "none"), (0.5, "flip"), (None, "none"), (None, "flip")]
+    (run,) = spec({**VS, "steps": 7}).runs()
+    assert (run.recipe["epochs"], run.recipe["steps"]) == (None, 7)
+
+
+def test_all_pairs_of_ten_classes():
+    assert expanded_task("cifar10:pairs") == [
+        f"cifar10:{a}/{b}" for a in range(10) for b in range(10) if a < b
+    ]
+    assert expanded_task("folder:pairs") == ["folder:pairs"]
+    assert spec(tasks=["digits:8", "fashion-mnist:pairs"]).size == 46
+
+
+WRONG = [
+    ({"tasks": []}, "tasks: must list at least one value, got"),
+    ({"tasks": [3]}, "tasks.0 must be a valid string, got 3"),
+    ({"tasks": ["a", "b", "a"]}, "tasks: must differ, got 'a' twice"),
+    ({"tasks": ["cifar10:pairs", "cifar10:0/1"]}, "must differ, got 'cifar10:0/1' twice"),
+    ({"tasks": "cifar100:pairs"}, "got 'cifar100:pairs'; did you mean 'cifar10'"),
+    ({"betas": [100, 100.0]}, "betas: must differ, got 100.0 twice"),
+    ({"betas": [0.5]}, "betas.0 must be greater than or equal to 1, got 0.5"),
+    ({"betas": "100"}, "betas.0 must be a valid number, got '100'"),
+    ({"seeds": [0, True]}, "seeds.1 must be a valid integer, got True"),
+    ({"seeds": [1, 1]}, "seeds: must differ, got 1 twice"),
+    ({"validation": 1.0}, "validation must be less than 1, got 1.0"),
+    ({"name": ""}, "name must have at least 1 character"),
+    ({"taks": 1}, "'taks' is no setting; did you mean 'tasks'"),
+    ({"features": {"pac": 3}}, "'features.pac' is no setting; did you mean 'pca'"),
+    ({"features": {"pca": 3, "embed": "x"}}, "one of pca and embed at most, got 3 and 'x'"),
+    ({"data": {"image_size": 0}}, "data.image_size must be greater than or equal to 1, got 0"),
+    ({"network": {"name": "mpl"}}, "network must be one of .* did you mean 'mlp'"),
+    ({"network": {"name": "mlp", "hiden": [3]}}, "got 'hiden'; did you mean 'hidden'"),
+    ({"network": {"hidden": [3]}}, "network: needs a name to take hidden"),
+    (
+        {"network": {"name": "resnet32"}, "features": {"pca": 4}},
+        r"must be an mlp when there are \[features\], got 'resnet32'",
+    ),
+    ({"recipe": {"preset": "quik"}}, "did you mean 'quick'"),
+    ({"recipe": {"epoch": 3, "lr": -1}}, "'epoch' is no setting; did you mean 'epochs'.*lr must"),
+    ({"recipe": {"seed_order": 1}}, "seed_order follows from the sweep's seeds"),
+    ({"evaluate": {"tau": 3}}, "tau is given, but no method with FiLM draws it"),
+    (
+        {"evaluate": {"tau": 3}, "methods": [{**LCT, "method": "unconditioned"}]},
+        "tau is given, but no method with FiLM draws it",
+    ),
+    ({"evaluate": {"tua": 3}}, "'tua' is no entry of lambda; did you mean 'tau'"),
+    ({"evaluate": {"omega": 1.5}}, r"omega must be in \[0, 1\]"),
+    ({"methods": []}, r"at least one \[\[methods\]\] table, got \[\]"),
+    ({"methods": VS}, r"at least one \[\[methods\]\] table, got {'method': 'vs'}"),
+    ({"methods": [{"label": "a"}]}, "number 1 .*must name a method, one of ce, weighted-ce"),
+    ({"methods": [VS, VS]}, "labels must differ, got 'VS' twice"),
+    ({"methods": [VS, {**VS, "label": "b"}]}, "must not share a run, but 'VS' and 'b' both"),
+    ({"seeds": list(range(11)), "methods": [{**VS, "tau": list(range(100_000))}]}, "1,100,000"),
+]
+WRONG_METHODS = [
+    ({"method": "focl"}, "did you mean 'focal'"),
+    ({"method": "vs", "label": 3}, "label must be a text, got 3"),
+    ({"method": "vs", "focus": 2}, "focus belongs to focal, not to vs"),
+    ({"method": "vs", "bathc_size": 2}, "'bathc_size' is no setting of vs; did you mean 'batch_s"),
+    ({"method": "vs", "seed_weights": 2}, "seed_weights follows from the sweep's seeds"),
+    ({"method": "vs", "tau": "0:3:0"}, "tau of vs must be a number, got the density '0:3:0'"),
+    ({"method": "vs", "tau": []}, r"tau must list at least one value, got \[\]"),
+    ({"method": "vs", "lr": []}, r"lr must list at least one value, got \[\]"),
+    ({"method": "vs", "tau": [2, 3, 2.0]}, "values of tau must differ, got 2.0 twice"),
+    ({"method": "vs", "lr": [1, 1.0]}, "recipes of a grid must differ, got lr = 1.0 twice"),
+    ({"method": "vs", "lr": [0.1, -1]}, "lr must be greater than 0, got -1"),
+    ({"method": "vs", "schedule": "step"}, "milestones go together"),
+    ({"method": "vs", "grid": "papr"}, "grid must be \"paper\", got 'papr'"),
+    ({"method": "vs", "grid": "paper", "tau": 1}, "tau is in the paper's grid"),
+    ({"method": "ce", "grid": "paper"}, "grid is for vs, lct, .*; ce has none"),
+    ({"method": "lct"}, "lct needs a density"),
+    ({"method": "lct", "tau": ["0:3:0", 2]}, "needs a density .* in every run, got .*tau = 2.0"),
+    ({"method": "lct", "tau": ["0:3:0.33", "0:3:.33"]}, "must differ, got '0:3:0.33' twice"),
+    ({"method": "lct", "tau": "0:3:0.7"}, "height_at_high must be in .*got 0.7"),
+    (
+        {"method": "vs", "tau": list(range(2000)), "gamma": list(range(2000))},
+        "1,000,000 points at most, got 4,000,000",
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    WRONG + [({"methods": [entry]}, message) for entry, message in WRONG_METHODS],
+    ids=range(len(WRONG) + len(WRONG_METHODS)),
+)
+def test_what_cannot_be_meant_is_refused(change, message):
+    with pytest.raises(InputError, match=message) as caught:
+        Spec.from_dict({"tasks": "digits:8", "methods": [VS], **change})
+    assert "\n" not in str(caught.value)
+
+
+def test_everything_wrong_is_said_at_once(tmp_path):
+    file = tmp_path / "wrong.toml"
+    file.write_text(
+        "betas = 0.5\nseed = 1\nvalidation = 2\n[network]\nname = 'mpl'\n[features]\npac = 3\n"
+        "[recipe]\nlr = -1\n[evaluate]\ntua = 3\n[[methods]]\nmethod = 'vs'\nfocus = 2\n"
+        "gamma = -1\n[[methods]]\nmethod = 'lct'\n"
+    )
+    with pytest.raises(InputError) as caught:
+        read_spec(file)
+    text = str(caught.value)
+    assert text.startswith(f"{file}: ")
+    for part in (
+        "betas.0 must",
+        "'seed' is no setting; did you mean 'seeds'",
+        "validation must",
+        "did you mean 'mlp'",
+        "did you mean 'pca'",
+        "recipe: lr must be greater than 0",
+        "did you mean 'tau'",
+        "number 1 (vs): gamma must be >= 0",
+        "focus belongs to focal",
+        "number 2 (lct): lct needs a density",
+        "tasks must be given",
+    ):
+        assert part in text
+    assert "\n" not in text
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (None, "cannot read the spec .*: No such file"),
+        (b"tasks = [", "must be a TOML file in UTF-8"),
+        (b"tasks = '\xff'", "must be a TOML file in UTF-8"),
+        (b"seeds = 1\nseeds = 2", "must be a TOML file in UTF-8"),
+    ],
+)
+def test_files_that_are_no_spec(tmp_path, content, message):
+    file = tmp_path / "a.toml"
+    if content is not None:
+        file.write_bytes(content)
+    with pytest.raises(InputError, match=message):
+        read_spec(file)
+    with pytest.raises(InputError, match="cannot read the spec"):
+        read_spec(tmp_path)  # a folder
+    with pytest.raises(InputError, match="a spec must be a table, got 3"):
+        Spec.from_dict(3)
+
+
+METHOD_ENTRIES = st.sampled_from(
+    [
+        {"method": "vs", "grid": "paper"},
+        {"method": "vs", "omega": [0.5, 1], "tau": 2},
+        {"method": "lct", "tau": ["0:3:.33", "0:3:0"], "gamma": [0, "0:0.4:2"]},
+        {"method": "unconditioned", "tau": "0:3:0"},
+        {"method": "focal", "focus": [1, 2], "rho": [0, 0.1]},
+        {"method": "ce", "schedule": "step", "milestones": [[2, 3], [4]], "clip_norm": "none"},
+        {"method": "auc-margin", "lr": [0.1, 0.2], "weight_decay": [0, 1e-4]},
+        {"method": "constant-film", "tau": [1, 2]},
+    ]
+)
+
+
+@st.composite
+def specs(draw):
+    entries = draw(st.lists(METHOD_ENTRIES, min_size=1, max_size=4, unique_by=repr))
+    return {
+        "name": draw(st.text(min_size=1)),
+        "tasks": draw(st.sampled_from(["digits:8", ["digits:8", "keel:yeast4"]])),
+        "betas": draw(st.sampled_from([100, [10, 20.5]])),
+        "seeds": draw(st.lists(st.integers(0, 50), min_size=1, max_size=3, unique=True)),
+        "recipe": draw(st.sampled_from([{}, {"preset": "tabular", "ema_decay": "none"}])),
+        "data": draw(st.sampled_from([{}, {"target": "y", "image_size": 8}])),
+        "features": draw(st.sampled_from([{}, {"pca": 3}])),
+        "methods": [{**entry, "label": f"{n}"} for n, entry in enumerate(entries)],
+    }
+
+
+@settings(max_examples=40, deadline=None)
+@given(specs())
+def test_a_spec_survives_json(plain):
+    made = Spec.from_dict(plain)
+    # Sorted keys, too: a store may keep them so.
+    again = Spec.from_dict(json.loads(json.dumps(made.to_dict(), sort_keys=True)))
+    assert again == made
+    assert again.runs() == made.runs()
+    assert len(made.runs()) == made.size
+    for run in made.runs():
+        assert (run.data, run.features) == (plain["data"], plain["features"])
+
+
+@settings(max_examples=40, deadline=None)
+@given(specs(), st.integers(1, 30))
+def test_stacks_hold_every_run_once_with_what_one_program_needs(plain, limit):
+    runs = Spec.from_dict(plain).runs()
+    made = stacks(runs, limit)
+    assert made == stacks(Spec.from_dict(plain).runs(), limit)
+    position = {id(run): number for number, run in enumerate(runs)}
+    places = [[position[id(run)] for run in stack] for stack in made]
+    assert sorted(itertools.chain(*places)) == list(range(len(runs)))
+    assert all(place == sorted(place) and 1 <= len(place) <= limit for place in places)
+    own = ("lr", "weight_decay", "seed_weights", "seed_lambda")
+    keys = []
+    for stack in made:
+        found = [
+            (
+                (r.task, r.beta, r.seed, r.network, r.features, r.data, r.evaluate),
+                {name: value for name, value in r.recipe.items() if name not in own},
+                [name for name, value in r.settings.items() if isinstance(value, str)],
+                "family" if r.method in ("ce", "vs", "lct") else r.method,
+                r.settings if r.method in ("focal", "auc-margin") else None,
+                r.method in ("lct", "constant-film"),
+            )
+            for r in stack
+        ]
+        assert all(key == found[0] for key in found)
+        keys.append(repr(found[0]))
+    # No more stacks than needed: all but the last of those that could be together are full.
+    for key in set(keys):
+        sizes = [len(stack) for stack, other in zip(made, keys, strict=True) if other == key]
+        assert all(size == limit for size in sizes[:-1])
+
+
+def test_fixed_vector_scaling_losses_share_a_stack_whatever_their_label():
+    methods = [{**VS, "tau": [1, 2]}, {"method": "ce"}, {"method": "weighted-ce"}]
+    methods += [{"method": "logit-adjustment", "lr": [0.1, 0.2]}, {**VS, "label": "b", "tau": 3}]
+    (stack,) = stacks(spec(*methods).runs(), 96)
+    assert len(stack) == 7
+    assert len(stacks(spec(*methods, {"method": "focal", "rho": [0, 0.1]}).runs(), 96)) == 3
+    assert [len(stack) for stack in stacks(spec(*methods).runs(), 3)] == [3, 3, 1]
+    assert len(stacks(spec(seeds=[0, 1], betas=[10, 20]).runs(), 96)) == 4
+
+
+@pytest.mark.parametrize("limit", [0, -1, 1.5, True, "2"])
+def test_a_limit_is_a_whole_number(limit):
+    with pytest.raises(InputError, match="limit must be a whole number of at least 1, got"):
+        stacks(spec().runs(), limit)

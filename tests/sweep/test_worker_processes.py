@@ -1,0 +1,214 @@
+"""Worker processes: how many, how they crash, and that none outlives its driver."""
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import executor_jobs as work
+import numpy as np
+import pytest
+from executor_jobs import Numbers, by_key, is_running, numbers
+
+from curvewise.errors import InputError
+from curvewise.sweep import executors
+from curvewise.sweep.executors import Job
+
+
+@pytest.mark.parametrize("workers", [0, -1, float("nan"), "two"])
+def test_a_crew_has_one_worker_or_more(workers: Any) -> None:
+    with pytest.raises(InputError, match="workers must be"):
+        executors.processes(workers)
+
+
+def test_there_is_a_worker_for_each_processor_this_process_may_use(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda process: {1, 4, 5})
+    assert executors.processes().workers == 3  # type: ignore[attr-defined]
+
+
+def test_workers_are_as_many_as_asked_for_and_serve_many_jobs(tmp_path: Path) -> None:
+    jobs = [Job(n, (str(tmp_path), 0.1), "0") for n in range(8)]
+    ends = by_key(executors.processes(2).execute(jobs, work.nap, numbers))
+    used = {end.outcome[0] for end in ends.values()}
+    assert len(used) == 2
+    assert os.getpid() not in used
+
+
+def test_no_more_workers_than_jobs(tmp_path: Path) -> None:
+    ends = executors.processes(50).execute([Job(0, "", "0")], work.process_number, numbers)
+    assert len(by_key(ends)) == 1
+
+
+def test_one_worker_does_the_jobs_in_their_order_and_a_retry_at_once(tmp_path: Path) -> None:
+    jobs = [
+        Job(n, (str(tmp_path / str(n)), "SIGKILL" if n == 1 else ""), "0") for n in (3, 1, 4, 2)
+    ]
+    ends = executors.processes(1).execute(jobs, work.die_at_first, numbers)
+    assert [end.key for end in ends] == [3, 1, 4, 2]
+
+
+def test_a_crash_in_compiled_code_tells_where(tmp_path: Path) -> None:
+    end = by_key(executors.processes(1).execute([Job(0, "SIGSEGV", "0")], work.die, numbers))[0]
+    assert str(end.error).count("ended by signal SIGSEGV") == 3
+    assert str(end.error).count("executor_jobs.py") == 3
+    assert " in die" in str(end.error)
+    assert "Extension modules" not in str(end.error)
+
+
+def test_an_exit_code_is_named() -> None:
+    jobs = [Job(0, "exit", "0"), Job(1, "", "0")]
+    ends = by_key(executors.processes(1).execute(jobs, work.die, numbers))
+    assert "try 3: ended with exit code 7" in str(ends[0].error)
+    assert ends[1].outcome == "alive"
+
+
+def test_an_idle_worker_that_was_killed_costs_no_try(tmp_path: Path) -> None:
+    jobs = [Job(n, (str(tmp_path), role), "0") for n, role in enumerate(["slow", "quick"])]
+    attempts = {}
+    for end in executors.processes(2).execute(jobs, work.slay_the_idle, numbers):
+        (tmp_path / "answered").touch()
+        attempts[end.outcome] = end.attempts
+    assert attempts == {"quick": 1, "slow": 2}
+
+
+def test_a_job_may_write_to_its_data_without_harm_to_others() -> None:
+    def load(data_key: str) -> Numbers:
+        return Numbers(data_key, np.zeros(3))
+
+    ends = by_key(
+        executors.processes(1).execute([Job(n, 5, "0") for n in range(3)], work.scribble, load)
+    )
+    assert [ends[n].outcome for n in range(3)] == [0.0, 0.0, 0.0]
+
+
+def test_files_of_data_are_there_while_a_job_needs_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    jobs = [Job(n, 1.0, str(n // 3)) for n in range(9)]
+    left = [
+        len(list(tmp_path.glob("curvewise-data-*/*/0.npy")))
+        for _ in executors.processes(1).execute(jobs, work.weighted_sum, numbers)
+    ]
+    # The next job has been handed out, with its data, when an end is reported.
+    assert left == [1, 1, 1, 1, 1, 1, 1, 1, 0]
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_driver_keeps_its_environment_and_its_ear_for_ctrl_c(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("OMP_NUM_THREADS", "5")
+    monkeypatch.delenv("MKL_NUM_THREADS", raising=False)
+    by_key(executors.processes(1).execute([Job(0, 0, "0")], work.process_number, numbers))
+    assert os.environ["OMP_NUM_THREADS"] == "5"
+    assert "MKL_NUM_THREADS" not in os.environ
+    assert signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, [])
+
+
+DRIVER = """
+import sys
+import executor_jobs as work
+from curvewise.sweep.executors import Job, processes
+if __name__ == "__main__":
+    jobs = [Job(n, sys.argv[2], "0") for n in range(9)]
+    print("begin", flush=True)
+    try:
+        list(processes(2).execute(jobs, getattr(work, sys.argv[1]), lambda data_key: None))
+    except KeyboardInterrupt:
+        print("interrupted", flush=True)
+"""
+
+
+class Driver:
+    """A script that runs two workers, in a process group of its own."""
+
+    def __init__(self, folder: Path, job: str = "sleep_long") -> None:
+        self.marks, self.temporary = folder / "marks", folder / "temporary"
+        for path in (self.marks, self.temporary):
+            path.mkdir()
+        script = folder / "driver.py"
+        script.write_text(DRIVER)
+        self.process = subprocess.Popen(
+            [sys.executable, str(script), job, str(self.marks)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+            env=os.environ
+            | {"TMPDIR": str(self.temporary), "PYTHONPATH": str(Path(__file__).parent)},
+        )
+
+    def workers(self) -> list[int]:
+        """Wait for the two workers to be at work; return their numbers."""
+        while len(list(self.marks.iterdir())) < 2:
+            assert self.process.poll() is None, self.process.communicate()
+            time.sleep(0.01)
+        return [int(path.name) for path in self.marks.iterdir()]
+
+    def group(self) -> list[int]:
+        """Return the processes of the group that run, the driver aside."""
+        found = []
+        for path in Path("/proc").glob("[0-9]*/stat"):
+            try:
+                state, _, group = path.read_text().rpartition(")")[2].split()[:3]
+            except (FileNotFoundError, ProcessLookupError):
+                continue
+            if int(group) == self.process.pid and state != "Z":
+                found.append(int(path.parent.name))
+        return [number for number in found if number != self.process.pid]
+
+
+@pytest.mark.parametrize("job", ["sleep_long", "spin"])
+def test_workers_end_when_the_driver_is_killed(tmp_path: Path, job: str) -> None:
+    driver = Driver(tmp_path, job)
+    workers = driver.workers()
+    driver.process.kill()
+    driver.process.communicate()
+    deadline = time.monotonic() + 5
+    while driver.group():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    assert not any(is_running(number) for number in workers)
+    assert len(list(driver.temporary.iterdir())) == 1  # left for the next driver to remove
+
+
+@pytest.mark.parametrize("moment", ["starting", "working"])
+def test_ctrl_c_ends_all_within_two_seconds_and_without_a_word(tmp_path: Path, moment: str) -> None:
+    driver = Driver(tmp_path)
+    if moment == "working":
+        driver.workers()
+    else:
+        while len(driver.group()) < 2:  # the first worker, beside Python's own tracker
+            time.sleep(0.001)
+        time.sleep(0.02)
+    os.killpg(driver.process.pid, signal.SIGINT)  # as a terminal does
+    began = time.monotonic()
+    said = driver.process.communicate(timeout=10)
+    assert time.monotonic() - began < 2
+    assert said == ("begin\ninterrupted\n", "")
+    while driver.group():  # Python's tracker ends after its process
+        assert time.monotonic() - began < 2
+        time.sleep(0.01)
+    assert not list(driver.temporary.iterdir())
+
+
+def test_a_script_that_workers_cannot_import_is_told_what_it_lacks(tmp_path: Path) -> None:
+    script = tmp_path / "unguarded.py"
+    script.write_text(
+        "import operator\n"
+        "from curvewise.sweep.executors import Job, processes\n"
+        "list(processes(1).execute([Job(0, 1, '0')], operator.mul, int))\n"
+    )
+    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 1
+    last = done.stderr.strip().splitlines()[-1]
+    assert "worker processes must be able to start, got 5 in a row" in last
+    assert 'if __name__ == "__main__":' in last
+    assert "exit code 1" in last
