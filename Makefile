@@ -5,8 +5,8 @@ STAMP := .venv/.installed
 
 .PHONY: demo test test-all lint format bench system clean
 
-demo: $(STAMP)  ## train with and without loss conditioning on digits, draw the ROC bands
-	$(BIN)/python examples/digits.py --out out/demo
+demo: $(STAMP)  ## compare training with and without the family on digits: table, ROC bands, box plots
+	$(BIN)/curvewise compare digits:8 --beta 100 --out out/demo
 
 test: $(STAMP)  ## the fast tests
 	$(BIN)/python -m pytest -n 2

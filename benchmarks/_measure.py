@@ -23,7 +23,7 @@ import torch
 
 @dataclass(frozen=True)
 class Result:
-    """One measured ratio beside its target."""
+    """One measured ratio beside its target; `unit` is "s", or "" for what is no time."""
 
     what: str
     ours_seconds: float
@@ -31,6 +31,7 @@ class Result:
     ratio: float
     target: float
     at_least: bool
+    unit: str = "s"
 
     @property
     def holds(self) -> bool:
@@ -117,10 +118,14 @@ def table(title: str, results: list[Result]) -> str:
         sign = ">=" if r.at_least else "<="
         verdict = "met" if r.holds else "MISSED"
         lines.append(
-            f"| {r.what} | {_duration(r.ours_seconds)} | {_duration(r.peer_seconds)} "
+            f"| {r.what} | {_shown(r.ours_seconds, r.unit)} | {_shown(r.peer_seconds, r.unit)} "
             f"| {r.ratio:.2f} | {sign} {r.target:g} | {verdict} |"
         )
     return "\n".join(lines) + "\n"
+
+
+def _shown(value: float, unit: str) -> str:
+    return _duration(value) if unit == "s" else f"{value:.4f}"
 
 
 def _duration(seconds: float) -> str:

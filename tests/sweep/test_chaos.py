@@ -1,0 +1,146 @@
+"""A sweep that is killed again and again ends with the records of one that never was."""
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from curvewise.sweep.store import Store
+
+KILLS = 20
+SPEC = """
+name = "chaos"
+tasks = ["digits:0", "digits:1", "digits:2", "digits:3", "digits:4"]
+betas = [20]
+seeds = [0, 1]
+[network]
+name = "mlp"
+hidden = [64, 64]
+[recipe]
+preset = "quick"
+epochs = 250
+[[methods]]
+method = "vs"
+tau = [0, 1, 2]
+[[methods]]
+method = "lct"
+tau = ["0:3:0", "0:3:0.33", "0:3:0.66"]
+"""
+
+
+def start(folder: Path, *words: str) -> subprocess.Popen:
+    command = [sys.executable, "-m", "curvewise.cli", "sweep", "run", str(folder / "chaos.toml")]
+    environment = {**os.environ, "RAY_USAGE_STATS_ENABLED": "0"}
+    with (folder / "log.txt").open("ab") as log:
+        return subprocess.Popen(
+            [*command, "--store", str(folder / "chaos.db"), *words],
+            stdout=log, stderr=log, env=environment,
+        )  # fmt: skip
+
+
+def finish(folder: Path, *words: str) -> None:
+    assert start(folder, *words).wait(timeout=300) == 0, (folder / "log.txt").read_text()[-2000:]
+
+
+def records(folder: Path) -> dict:
+    """All that was recorded, but for how long it took and when."""
+    with Store(folder / "chaos.db", readonly=True) as store:
+        found = [
+            (r.identity, r.state, r.metrics, r.run, store.scores(r.identity).tobytes())
+            for r in store.runs("chaos")
+        ]
+    assert len({row[0] for row in found}) == len(found) == 60
+    return {row[0]: row[1:] for row in found}
+
+
+def children(pid: int) -> list[int]:
+    """The worker processes of a driver."""
+    found = subprocess.run(["pgrep", "-P", str(pid)], capture_output=True, text=True, check=False)
+    return [int(child) for child in found.stdout.split()]
+
+
+def ray_workers(pid: int) -> list[int]:
+    """Ray's processes that do tasks or wait for one; its agents are not ours to kill."""
+    pattern = ["pgrep", "-f", "^ray::(IDLE|[a-z_])"]
+    found = subprocess.run(pattern, capture_output=True, text=True, check=False)
+    return [int(worker) for worker in found.stdout.split()]
+
+
+@contextmanager
+def two_nodes():
+    pytest.importorskip("ray")
+    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+    from ray.cluster_utils import Cluster
+
+    settings = {"num_cpus": 1, "node_ip_address": "127.0.0.1", "include_dashboard": False}
+    cluster = Cluster(initialize_head=True, head_node_args=settings)
+    cluster.add_node(**settings)
+    try:
+        yield cluster.address
+    finally:
+        cluster.shutdown()
+
+
+def torment(folder: Path, workers_of, *words: str) -> int:
+    """Kill driver or worker at random moments, starting anew each time; return how often."""
+    chance, kills = random.Random(folder.name), 0
+    driver = start(folder, *words)
+    while kills < KILLS:
+        time.sleep(chance.uniform(2, 9))
+        if driver.poll() is not None:
+            break  # done before its time
+        victims = workers_of(driver.pid)
+        if victims and chance.random() < 0.5:
+            with_luck = chance.choice(victims)
+            try:
+                os.kill(with_luck, signal.SIGKILL)
+            except ProcessLookupError:
+                continue
+        else:
+            driver.kill()
+        kills += 1
+        if driver.poll() is None and chance.random() < 0.5:
+            continue  # the driver is to cope with its loss
+        driver.kill()
+        driver.wait()
+        driver = start(folder, *words)
+    driver.kill()
+    driver.wait()
+    return kills
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("undisturbed")
+    (folder / "chaos.toml").write_text(SPEC)
+    finish(folder, "--executor", "serial")
+    return records(folder)
+
+
+@pytest.mark.slow
+def test_processes_that_are_killed(undisturbed, tmp_path):
+    (tmp_path / "chaos.toml").write_text(SPEC)
+    words = ("--executor", "processes", "--workers", "2")
+    kills = torment(tmp_path, children, *words)
+    print(f"{kills} kills")
+    finish(tmp_path, *words)
+    assert kills == KILLS, (tmp_path / "log.txt").read_text()[-2000:]
+    assert records(tmp_path) == undisturbed
+
+
+@pytest.mark.cluster
+def test_a_cluster_that_is_killed(undisturbed, tmp_path):
+    (tmp_path / "chaos.toml").write_text(SPEC)
+    with two_nodes() as address:
+        words = ("--executor", "ray", "--address", address)
+        kills = torment(tmp_path, ray_workers, *words)
+        print(f"{kills} kills")
+        finish(tmp_path, *words)
+    assert kills == KILLS, (tmp_path / "log.txt").read_text()[-2000:]
+    assert records(tmp_path) == undisturbed
