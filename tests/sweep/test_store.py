@@ -15,7 +15,7 @@ from hypothesis.extra.numpy import arrays
 
 from curvewise.errors import CurvewiseError, InputError
 from curvewise.sweep.plan import PlannedRun, Problem, Result
-from curvewise.sweep.schema import packed, unpacked
+from curvewise.sweep.records import packed, unpacked
 from curvewise.sweep.store import Record, Store, StoreError
 
 N_TEST, N_VALIDATION = 300, 40

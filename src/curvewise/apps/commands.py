@@ -12,7 +12,9 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, Ti
 from curvewise.data.registry import load_task
 from curvewise.data.task import Task
 from curvewise.errors import InputError
-from curvewise.family import LinearDensity, LossFamily
+from curvewise.family import LossFamily
+from curvewise.sweep.grid import normal_recipe_value
+from curvewise.sweep.methods import parse_setting
 from curvewise.training.loop import Progress as TrainingProgress
 from curvewise.training.recipe import Recipe, preset
 
@@ -24,20 +26,10 @@ def parse_family(omega: str, gamma: str, tau: str, reduction: str = "weighted_me
     ('tau',)
     """
     values = {
-        name: _setting(name, text)
+        name: parse_setting(name, text)
         for name, text in (("omega", omega), ("gamma", gamma), ("tau", tau))
     }
     return LossFamily(**values, reduction=reduction)
-
-
-def _setting(name: str, text: str) -> float | LinearDensity:
-    try:
-        numbers = [float(part) for part in text.split(":")]
-    except ValueError:
-        numbers = []
-    if len(numbers) not in (1, 3):
-        raise InputError(f"{name} must be a number or LOW:HIGH:HEIGHT, got {text!r}")
-    return numbers[0] if len(numbers) == 1 else LinearDensity(*numbers)
 
 
 def parse_recipe(name: str, changes: list[str], seed: int) -> Recipe:
@@ -47,9 +39,8 @@ def parse_recipe(name: str, changes: list[str], seed: int) -> Recipe:
         key, sign, text = change.partition("=")
         if not sign:
             raise InputError(f"--set takes NAME=VALUE, got {change!r}")
-        settings[key] = tuple(text.split(",")) if key == "milestones" else text
-        if text.lower() == "none":
-            settings[key] = None
+        value = tuple(text.split(",")) if key == "milestones" else text
+        settings[key] = normal_recipe_value(key, value)
     seeds = {f"seed_{part}": seed for part in ("weights", "order", "lambda")}
     return preset(name, **{**seeds, **settings})
 

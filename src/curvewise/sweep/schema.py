@@ -1,29 +1,18 @@
-"""The file of a store: tables, their versions, what rows become, and opening it unharmed.
+"""The file of a store: tables, their versions, and opening it unharmed.
 
 A file that is not a store, or a damaged one, is recognised through a connection that takes no
 lock and leaves nothing beside it; only then is it opened in earnest.
 """
 
-import contextlib
-import json
-import math
 import os
-import socket
 import sqlite3
 import uuid
-import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
 
 from curvewise.errors import CurvewiseError, InputError
-from curvewise.sweep.plan import PlannedRun
+from curvewise.sweep.records import StoreError, damaged
 
 APPLICATION_ID = 0x43757276  # "Curv", where SQLite files say whose they are
 BUSY_SECONDS = 20.0
@@ -70,73 +59,6 @@ def _first_tables(connection: sqlite3.Connection) -> None:
 MIGRATIONS: dict[int, Migration] = {1: _first_tables}
 
 
-class StoreError(CurvewiseError):
-    """The disk, the permissions or another process keep a store from being used."""
-
-
-@dataclass(frozen=True)
-class Sweep:
-    """A registered sweep: its spec as plain data, and how many runs it has."""
-
-    id: int
-    name: str
-    spec: dict[str, Any]
-    created: str
-    runs: int
-
-
-@dataclass(frozen=True)
-class KnownProblem:
-    """What a store keeps of a problem; `Store.labels` has the labels."""
-
-    task: str
-    beta: float | None
-    seed: int
-    class_names: tuple[str, ...]
-    class_counts: tuple[int, ...]
-
-
-@dataclass(frozen=True)
-class Record:
-    """A run and what became of it, without its scores.
-
-    `state` is "pending", "done", "diverged" or "failed", `finished` an ISO time in UTC.
-    """
-
-    identity: str
-    fingerprint: str
-    run: PlannedRun
-    state: str
-    attempts: int
-    metrics: dict[str, float]
-    seconds: float
-    message: str = ""
-    machine: str = ""
-    versions: dict[str, str] | None = None
-    finished: str | None = None
-
-    @property
-    def auc(self) -> float:
-        """Area under the ROC curve on the test part, nan if there is none."""
-        return self.metrics.get("auc", math.nan)
-
-
-@dataclass(frozen=True)
-class StatusRow:
-    """Runs of one label (on one task, unless `task` is None); AUC is over those done."""
-
-    task: str | None
-    label: str
-    pending: int
-    done: int
-    diverged: int
-    failed: int
-    mean_auc: float
-    min_auc: float
-    max_auc: float
-    seconds: float
-
-
 @contextmanager
 def explained(path: Path) -> Iterator[None]:
     """Turn what SQLite says about the file into one sentence."""
@@ -167,11 +89,6 @@ def _sentence(path: Path, error: sqlite3.Error) -> CurvewiseError:
         f"the store {path} cannot be used just now ({error}); nothing recorded so far is lost: "
         f"see to the disk and start again"
     )
-
-
-def damaged(path: Path, what: object) -> InputError:
-    """Return the error for a file whose content cannot be what was written."""
-    return InputError(f"{path} must be a whole Curvewise store, got a damaged one ({what})")
 
 
 def connect(path: Path, *, readonly: bool) -> sqlite3.Connection:
@@ -319,78 +236,3 @@ def _trouble(connection: sqlite3.Connection, size: int) -> str:
 
 def _foreign(path: Path) -> InputError:
     return InputError(f"{path} must be a Curvewise store, it is another kind of file")
-
-
-def packed(array: NDArray[Any], kind: str) -> bytes:
-    """Compress an array (n,), all first bytes first: 0.85 of float32 scores, 0.90 as they are."""
-    plain = np.ascontiguousarray(array, dtype=kind)
-    planes = plain.view(np.uint8).reshape(len(plain), plain.itemsize).T
-    return zlib.compress(planes.tobytes(), 6)
-
-
-def unpacked(path: Path, data: bytes, kind: str) -> NDArray[Any]:
-    """Return the array (n,) that `packed` compressed; zlib notices a changed one."""
-    try:
-        planes = np.frombuffer(zlib.decompress(data), np.uint8)
-        return np.ascontiguousarray(planes.reshape(np.dtype(kind).itemsize, -1).T).view(kind)[:, 0]
-    except (zlib.error, ValueError, TypeError) as error:
-        raise damaged(path, error) from None
-
-
-def summed(data: Mapping[str, Any]) -> tuple[str, int]:
-    """Return plain data as JSON, and its checksum: SQLite has none for the content of rows."""
-    text = json.dumps(data, allow_nan=False)
-    return text, zlib.crc32(text.encode())
-
-
-def read_summed(path: Path, text: str | None, total: int | None) -> dict[str, Any]:
-    """Return the data that `summed` wrote."""
-    if not isinstance(text, str) or zlib.crc32(text.encode()) != total:
-        raise damaged(path, "a row does not match its checksum")
-    data: dict[str, Any] = json.loads(text)
-    return data
-
-
-def plain(value: float) -> float | str | None:
-    """Return a number as JSON can hold it."""
-    return None if math.isnan(value) else str(value) if math.isinf(value) else value
-
-
-def number_of(value: float | str | None) -> float:
-    """Return a number that `plain` made ready."""
-    return math.nan if value is None else float(value)
-
-
-@contextmanager
-def writer_lock(store: Path) -> Iterator[None]:
-    """Hold the one permission to write, which the kernel takes back when the process ends.
-
-    The file `STORE.lock` stays: were it removed, two processes could hold locks of one name.
-    """
-    try:
-        descriptor = os.open(f"{store}.lock", os.O_RDWR | os.O_CREAT, 0o666)
-    except OSError as error:
-        raise StoreError(f"the store {store} must be writable: {error.strerror}") from error
-    try:
-        _take(descriptor, store)
-        yield
-    finally:
-        os.close(descriptor)
-
-
-def _take(descriptor: int, store: Path) -> None:
-    import fcntl  # here, so that stores can be read where there is no flock
-
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        holder = os.pread(descriptor, 1000, 0).decode(errors="replace") or "another process"
-        raise StoreError(
-            f"one process at a time may write to {store}, it is held by {holder}: wait until that "
-            f"has ended, or stop it"
-        ) from None
-    since = datetime.now(UTC).isoformat(timespec="seconds")
-    holder = f"process {os.getpid()} on {socket.gethostname()} since {since}"
-    with contextlib.suppress(OSError):  # a full disk: the lock holds, its message says less
-        os.ftruncate(descriptor, 0)
-        os.pwrite(descriptor, holder.encode(), 0)

@@ -24,12 +24,13 @@ from numpy.typing import NDArray
 from curvewise.errors import InputError, did_you_mean, require_choice
 from curvewise.sweep import schema
 from curvewise.sweep.plan import PlannedRun, Problem, Result, State
-from curvewise.sweep.schema import (
+from curvewise.sweep.records import (
     KnownProblem,
     Record,
     StatusRow,
     StoreError,
     Sweep,
+    damaged,
     number_of,
     packed,
     plain,
@@ -37,6 +38,7 @@ from curvewise.sweep.schema import (
     summed,
     unpacked,
 )
+from curvewise.sweep.writer_lock import writer_lock
 
 __all__ = ["KnownProblem", "Record", "StatusRow", "Store", "StoreError", "Sweep"]
 
@@ -104,7 +106,7 @@ class Store:
         if self._writing:
             yield
             return
-        with schema.writer_lock(self.path):
+        with writer_lock(self.path):
             self._writing = True
             try:
                 yield
@@ -335,7 +337,7 @@ class Store:
             return Record(identity, fingerprint, run, state, attempts, {}, 0.0)
         about = read_summed(self.path, outcome, outcome_sum)
         if about.pop("state") != state:
-            raise schema.damaged(self.path, f"run {identity} has two states")
+            raise damaged(self.path, f"run {identity} has two states")
         metrics = {name: number_of(value) for name, value in about.pop("metrics").items()}
         return Record(identity, fingerprint, run, state, attempts, metrics, **about)
 

@@ -11,6 +11,9 @@ from curvewise.errors import InputError
 from curvewise.training.batches import Samples
 from curvewise.training.run import Normalization
 
+BATCH_VALUES = 6_000_000  # of the input; a network's activations are many times as many
+ONE = torch.zeros(1, dtype=torch.long)
+
 
 @torch.no_grad()
 def logits_at(
@@ -19,23 +22,25 @@ def logits_at(
     lams: Tensor,
     *,
     normalization: Normalization | None = None,
-    batch_size: int = 512,
+    batch_size: int | None = None,
 ) -> Tensor:
     """Return logits (n_lambda, n, C) on the CPU at each row of lams (n_lambda, d).
 
     The body runs once per sample, whatever the number of lambdas. The network is put into
-    evaluation mode and left in the mode it had.
+    evaluation mode and left in the mode it had. Without a `batch_size`, large images go in small
+    batches.
     """
     if lams.dim() != 2:
         raise InputError(f"lams must have shape (n_lambda, d), got {tuple(lams.shape)}")
     device = next(network.parameters()).device
     samples = Samples(x, device, normalization)
+    size = batch_size or max(16, min(512, BATCH_VALUES // max(1, samples.raw(ONE).numel())))
     was_training = network.training
     network.eval()
     try:
         parts = [
             network.forward_many(_laid_out(samples, rows), lams.to(device)).cpu()
-            for rows in torch.split(torch.arange(len(samples)), batch_size)
+            for rows in torch.split(torch.arange(len(samples)), size)
         ]
     finally:
         network.train(was_training)
