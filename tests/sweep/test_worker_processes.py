@@ -6,6 +6,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from executor_jobs import Numbers, by_key, is_running, numbers
 from curvewise.errors import InputError
 from curvewise.sweep import executors
 from curvewise.sweep.executors import Job
+from curvewise.sweep.worker_processes import STOP_SECONDS
 
 
 @pytest.mark.parametrize("workers", [0, -1, float("nan"), "two"])
@@ -112,11 +114,13 @@ def test_the_driver_keeps_its_environment_and_its_ear_for_ctrl_c(
     assert signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, [])
 
 
+# Where tests run in the background, Ctrl-C is ignored until a program asks for it.
 DRIVER = """
-import sys
+import signal, sys
 import executor_jobs as work
 from curvewise.sweep.executors import Job, processes
 if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     jobs = [Job(n, sys.argv[2], "0") for n in range(9)]
     print("begin", flush=True)
     try:
@@ -170,8 +174,8 @@ def test_workers_end_when_the_driver_is_killed(tmp_path: Path, job: str) -> None
     driver = Driver(tmp_path, job)
     workers = driver.workers()
     driver.process.kill()
-    driver.process.communicate()
     deadline = time.monotonic() + 5
+    driver.process.wait()  # not for the end of its output, which workers hold open
     while driver.group():
         assert time.monotonic() < deadline
         time.sleep(0.01)
@@ -179,15 +183,9 @@ def test_workers_end_when_the_driver_is_killed(tmp_path: Path, job: str) -> None
     assert len(list(driver.temporary.iterdir())) == 1  # left for the next driver to remove
 
 
-@pytest.mark.parametrize("moment", ["starting", "working"])
-def test_ctrl_c_ends_all_within_two_seconds_and_without_a_word(tmp_path: Path, moment: str) -> None:
+def test_ctrl_c_ends_all_within_two_seconds_and_without_a_word(tmp_path: Path) -> None:
     driver = Driver(tmp_path)
-    if moment == "working":
-        driver.workers()
-    else:
-        while len(driver.group()) < 2:  # the first worker, beside Python's own tracker
-            time.sleep(0.001)
-        time.sleep(0.02)
+    driver.workers()
     os.killpg(driver.process.pid, signal.SIGINT)  # as a terminal does
     began = time.monotonic()
     said = driver.process.communicate(timeout=10)
@@ -197,6 +195,32 @@ def test_ctrl_c_ends_all_within_two_seconds_and_without_a_word(tmp_path: Path, m
         assert time.monotonic() - began < 2
         time.sleep(0.01)
     assert not list(driver.temporary.iterdir())
+
+
+def test_a_worker_does_not_hear_ctrl_c_even_while_it_starts(tmp_path: Path) -> None:
+    driver = Driver(tmp_path)
+    seen: set[int] = set()
+    while len(list(driver.marks.iterdir())) < 2:
+        assert driver.process.poll() is None, driver.process.communicate()
+        for number in driver.group():
+            seen.add(number)
+            with suppress(ProcessLookupError):
+                os.kill(number, signal.SIGINT)
+        time.sleep(0.005)
+    assert len(seen) == 3  # two workers, none of them replaced, and Python's own tracker
+    os.kill(driver.process.pid, signal.SIGINT)
+    assert driver.process.communicate(timeout=10) == ("begin\ninterrupted\n", "")
+
+
+def test_workers_that_can_end_by_themselves_are_not_waited_for(tmp_path: Path) -> None:
+    jobs = [Job(0, "", "0"), Job(1, str(tmp_path), "0")]
+    ends = executors.processes(2).execute(jobs, work.sleep_long, numbers)
+    next(ends)
+    while not list(tmp_path.iterdir()):
+        time.sleep(0.01)
+    began = time.monotonic()
+    ends.close()
+    assert time.monotonic() - began < STOP_SECONDS
 
 
 def test_a_script_that_workers_cannot_import_is_told_what_it_lacks(tmp_path: Path) -> None:

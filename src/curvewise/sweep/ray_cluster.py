@@ -86,8 +86,9 @@ class RayCluster:
                         yield ends.pop(0)
                     ends.extend(self._collect(waiting, running, shelf))
             finally:
-                for reference in running:
-                    self._ray.cancel(reference, force=True)
+                if self._ray.is_initialized():  # else cancelling would start a Ray
+                    for reference in running:
+                        self._ray.cancel(reference, force=True)
 
     @contextmanager
     def _connection(self) -> Iterator[None]:
@@ -104,7 +105,15 @@ class RayCluster:
     def _connect(self) -> None:
         quiet = {"log_to_driver": False, "logging_level": logging.ERROR}
         if self.address in (None, "local"):
-            self._ray.init("local", num_cpus=processors(), include_dashboard=False, **quiet)
+            # Nobody else is to reach a Ray that serves this process alone; recent versions of Ray
+            # put the machine's own address in the place of this one.
+            self._ray.init(
+                "local",
+                num_cpus=processors(),
+                include_dashboard=False,
+                _node_ip_address="127.0.0.1",
+                **quiet,
+            )
             return
         try:
             self._require_somebody(str(self.address))
@@ -124,9 +133,16 @@ class RayCluster:
         host, _, port = address.rpartition("://")[2].rpartition(":")
         if not host or not port.isdigit():
             raise ValueError("it is neither 'auto' nor host:port")
-        if host in ("localhost", "127.0.0.1", "[::1]"):  # which Ray replaces so
-            host = self._ray.util.get_node_ip_address()
-        socket.create_connection((host.strip("[]"), int(port)), CONNECT_SECONDS).close()
+        hosts = [host.strip("[]")]
+        if hosts[0] in ("localhost", "127.0.0.1", "::1"):  # Ray may replace it by the machine's
+            hosts.append(self._ray.util.get_node_ip_address())
+        for number, each in enumerate(hosts, 1):
+            try:
+                socket.create_connection((each, int(port)), CONNECT_SECONDS).close()
+                return
+            except OSError:
+                if number == len(hosts):
+                    raise
 
     def _require_machine(self, may_come: bool) -> None:
         """Raise or warn if no machine can run a job: Ray would wait for one without a word."""
@@ -149,11 +165,12 @@ class RayCluster:
         self, waiting: deque[Trial], running: dict[Any, Trial], work: Work, shelf: Shelf[Any]
     ) -> Iterator[Finished]:
         """Submit as many jobs as there is room for; yield the end of those without data."""
+        hidden = {} if self.needs["GPU"] else {"CUDA_VISIBLE_DEVICES": ""}  # else all see all
         perform = self._ray.remote(_perform).options(
             num_cpus=self.needs["CPU"],
             num_gpus=self.needs["GPU"],
             max_retries=0,
-            runtime_env={"env_vars": ONE_THREAD},
+            runtime_env={"env_vars": ONE_THREAD | hidden},
         )
         room = self._room()
         while waiting and len(running) < room:
