@@ -9,6 +9,7 @@ from torch import Tensor
 
 from curvewise.conditioning import Conditioned
 from curvewise.family import Objective
+from curvewise.training.allocation import keep_freed_memory
 from curvewise.training.augment import augment
 from curvewise.training.batches import Samples, order_of, seeded, steps_per_epoch
 from curvewise.training.recipe import Recipe
@@ -34,6 +35,8 @@ class StackedRun:
     ) -> None:
         self.recipe = recipe = recipes[0]
         self.device = choose_device(recipe.device)
+        if self.device.type == "cpu":
+            keep_freed_memory()  # the members' activations together are as large as images'
         self.samples = Samples(x, self.device, normalization)
         labels, self.class_counts = check_labels(y, len(self.samples))
         self.labels = labels.to(self.device)
