@@ -95,17 +95,14 @@ def torment(folder: Path, workers_of, *words: str) -> int:
         time.sleep(chance.uniform(2, 9))
         if driver.poll() is not None:
             break  # done before its time
-        victims = workers_of(driver.pid)
-        if victims and chance.random() < 0.5:
-            with_luck = chance.choice(victims)
-            try:
-                os.kill(with_luck, signal.SIGKILL)
-            except ProcessLookupError:
-                continue
-        else:
-            driver.kill()
+        workers = workers_of(driver.pid)
+        spared = bool(workers) and chance.random() < 0.5
+        try:
+            os.kill(chance.choice(workers) if spared else driver.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            continue  # a worker that has just ended
         kills += 1
-        if driver.poll() is None and chance.random() < 0.5:
+        if spared and chance.random() < 0.5:
             continue  # the driver is to cope with its loss
         driver.kill()
         driver.wait()
