@@ -197,7 +197,8 @@ def linger_on_node(payload: tuple[str, str], data: Numbers) -> float:
     if ray.get_runtime_context().get_node_id() == doomed:
         caught.touch()
         time.sleep(60)
-    while not caught.exists():
+    deadline = time.monotonic() + 30
+    while not caught.exists() and time.monotonic() < deadline:
         time.sleep(0.01)
     return float(data.x.sum())
 

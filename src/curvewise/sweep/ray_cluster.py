@@ -133,16 +133,9 @@ class RayCluster:
         host, _, port = address.rpartition("://")[2].rpartition(":")
         if not host or not port.isdigit():
             raise ValueError("it is neither 'auto' nor host:port")
-        hosts = [host.strip("[]")]
-        if hosts[0] in ("localhost", "127.0.0.1", "::1"):  # Ray may replace it by the machine's
-            hosts.append(self._ray.util.get_node_ip_address())
-        for number, each in enumerate(hosts, 1):
-            try:
-                socket.create_connection((each, int(port)), CONNECT_SECONDS).close()
-                return
-            except OSError:
-                if number == len(hosts):
-                    raise
+        if host in ("localhost", "127.0.0.1", "[::1]"):  # which Ray replaces so
+            host = self._ray.util.get_node_ip_address()
+        socket.create_connection((host.strip("[]"), int(port)), CONNECT_SECONDS).close()
 
     def _require_machine(self, may_come: bool) -> None:
         """Raise or warn if no machine can run a job: Ray would wait for one without a word."""
