@@ -231,7 +231,7 @@ def trained(method: str, settings: dict, **changes):
         torch.manual_seed(1)
         body = nn.Sequential(nn.Linear(3, 8), nn.ReLU(), nn.Linear(8, 2))
     objective = make_objective(method, settings, (50, 10))
-    network = condition_like(method, settings, body, recipe)
+    network = condition_like(method, body)
     losses: list[float] = []
     fitted = fit(network, objective, x, y, recipe, on_progress=lambda p: losses.append(p.loss))
     return fitted.network, objective, x, y, losses
@@ -284,4 +284,4 @@ def test_unconditioned_has_no_film_while_its_loss_follows_lambda():
 @pytest.mark.parametrize("method", [name for name in METHODS if name != "unconditioned"])
 def test_other_networks_are_left_to_fit(method):
     body = nn.Linear(3, 2)
-    assert condition_like(method, {}, body, Recipe(steps=1)) is body
+    assert condition_like(method, body) is body

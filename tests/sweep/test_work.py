@@ -62,7 +62,7 @@ def test_a_stack_scores_as_each_run_alone(method):
         objective = make_objective(run.method, run.settings, counts)
         recipe = Recipe(**run.recipe)
         network = build_network("mlp", in_shape=(5,), hidden=(8,), seed=recipe.seed_weights)
-        network = condition_like(run.method, run.settings, network, recipe)
+        network = condition_like(run.method, network)
         trained = fit(network, objective, data.x_train, data.y_train, recipe).network
         logits = logits_at(trained, data.x_test, evaluation_lambda(objective, run.evaluate))[0]
         expected = (logits[:, 1] - logits[:, 0]).numpy()

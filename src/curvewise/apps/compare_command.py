@@ -60,6 +60,7 @@ def compare(
     from curvewise.apps.compare import comparison_spec
     from curvewise.apps.problems import Problems
     from curvewise.apps.sweeping import make_executor, sweep
+    from curvewise.apps.train import without_nan
     from curvewise.sweep.store import Store
 
     given = {"target": target, "positive": positive, "group": group, "image_size": image_size}
@@ -88,18 +89,12 @@ def compare(
             )
         comparison = read_comparison(store, spec.name, out)
     if as_json:
-        print(json.dumps(_without_nan(comparison.as_dict())))
+        print(json.dumps(without_nan(comparison.as_dict())))
         return
     counts = " and ".join(
         f'{n} "{name}"' for n, name in zip(task.class_counts, task.class_names, strict=True)
     )
     _print(comparison, f"{task.name}: {counts} to train on, {len(task.y_test)} to test")
-
-
-def _without_nan(value: Any) -> Any:
-    from curvewise.apps.train import without_nan
-
-    return without_nan(value)
 
 
 def _print(comparison: Any, title: str) -> None:

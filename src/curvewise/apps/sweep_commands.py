@@ -50,10 +50,10 @@ def sweep_run(
         if dry_run:
             _dry_run(spec, problems, workers, as_json)
             return
-    chosen = make_executor(executor, workers=workers, address=address, gpus=gpus)
-    with Store(path) as store:
-        done = sweep(spec, store, chosen, problems)
-        rows = [vars_of(row) for row in store.status(spec.name, by_task=False)]
+        chosen = make_executor(executor, workers=workers, address=address, gpus=gpus)
+        with Store(path) as store:
+            done = sweep(spec, store, chosen, problems)
+            rows = [vars_of(row) for row in store.status(spec.name, by_task=False)]
     if as_json:
         print(json.dumps({"store": str(path), "runs": done.total, "status": rows}))
     else:

@@ -17,7 +17,6 @@ from curvewise.errors import InputError, did_you_mean, require_choice, require_n
 from curvewise.family import LinearDensity, LossFamily, Objective
 from curvewise.losses.baselines import AUCMarginLoss, FocalLoss, LDAMLoss
 from curvewise.losses.factors import check_class_counts
-from curvewise.training.recipe import Recipe
 
 Setting = float | str  # a number, or a density as a text
 Grid = Mapping[str, tuple[Setting, ...]]
@@ -129,9 +128,7 @@ def make_objective(
     return objective
 
 
-def condition_like(
-    method: str, settings: Mapping[str, Any], network: nn.Module, recipe: Recipe
-) -> nn.Module:
+def condition_like(method: str, network: nn.Module) -> nn.Module:
     """Return the network that `fit` is to be given for a method.
 
     That is the network itself, which `fit` conditions on what the objective draws; for a method

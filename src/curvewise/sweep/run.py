@@ -2,9 +2,9 @@
 
 import platform
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy
 import torch
@@ -88,22 +88,15 @@ def run_sweep(
         ]
         if on_progress is not None:
             on_progress(progress)
-        for finished in _closing(executor.execute(jobs, train_stack, loaded)):
-            stack = waiting[finished.key]
-            results = _results(finished, stack)
-            store.record(results, machine(), versions())
-            _count(progress, stack, results, missing)
-            if on_progress is not None:
-                on_progress(progress)
+        with closing(executor.execute(jobs, train_stack, loaded)) as ends:
+            for finished in ends:
+                stack = waiting[finished.key]
+                results = _results(finished, stack)
+                store.record(results, machine(), versions())
+                _count(progress, stack, results, missing)
+                if on_progress is not None:
+                    on_progress(progress)
     return progress
-
-
-def _closing(results: Any) -> Iterator[Finished]:
-    """Yield from a generator that is closed however the loop over it ends."""
-    try:
-        yield from results
-    finally:
-        results.close()
 
 
 def _results(finished: Finished, stack: Stack) -> list[Result]:

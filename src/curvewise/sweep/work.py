@@ -44,7 +44,7 @@ def train_stack(stack: Stack, problem: Problem) -> list[Result]:
             seed=seed,
             **options,
         )
-        return condition_like(first.method, first.settings, network, recipes[0])
+        return condition_like(first.method, network)
 
     fitted = fit_stacked(
         build,
