@@ -31,6 +31,7 @@ from curvewise.apps.options import (
     Target,
     examples,
 )
+from curvewise.apps.paper.command import paper_app
 from curvewise.apps.sweep_commands import sweep_app
 from curvewise.errors import CurvewiseError, InputError
 
@@ -48,6 +49,7 @@ app.command(
     )
 )(compare)
 app.add_typer(sweep_app, name="sweep")
+app.add_typer(paper_app, name="paper")
 app.add_typer(data_app, name="data")
 
 
@@ -227,6 +229,9 @@ def embed(
     source: Source,
     out: Annotated[Path, typer.Option(help="npz file to write, a source by itself.")],
     backbone: Annotated[str, typer.Option(help="Pretrained network.")] = "efficientnet-lite0",
+    size: Annotated[
+        int | None, typer.Option(help="Resize images to this side in pixels for the backbone.")
+    ] = None,
     seed: Seed = 0,
     image_size: ImageSize = None,
     data_dir: DataDir = None,
@@ -241,7 +246,7 @@ def embed(
         source, seed=seed, image_size=image_size, data_dir=data_dir, cache_dir=cache_dir
     )
     with _stopping("the same command goes on where it was"), showing() as progress:
-        run(task, out, backbone=backbone, progress=progress)
+        run(task, out, backbone=backbone, size=size, progress=progress)
     counts = {"train": len(task.y_train), "test": len(task.y_test), "out": str(out)}
     if as_json:
         print(json.dumps(counts))

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from curvewise.sweep import ray_cluster
 from curvewise.sweep.store import Store
 
 KILLS = 20
@@ -74,8 +75,8 @@ def ray_workers(pid: int) -> list[int]:
 
 @contextmanager
 def two_nodes():
+    os.environ |= ray_cluster.ENVIRONMENT | ray_cluster.ONLY_THIS_MACHINE  # before the import
     pytest.importorskip("ray")
-    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
     from ray.cluster_utils import Cluster
 
     settings = {"num_cpus": 1, "node_ip_address": "127.0.0.1", "include_dashboard": False}

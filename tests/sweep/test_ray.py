@@ -79,6 +79,18 @@ def cluster() -> Iterator[Any]:
 
 
 @pytest.mark.cluster
+def test_a_ray_of_this_machine_listens_to_this_machine_only() -> None:
+    import ray
+
+    ends = executors.ray().execute([Job(0, 0, "0")], work.visible_gpus, numbers)
+    first = next(ends)
+    hosts = [node["NodeManagerAddress"] for node in ray.nodes()]
+    ends.close()
+    assert first.error is None
+    assert hosts == ["127.0.0.1"]
+
+
+@pytest.mark.cluster
 def test_a_machine_is_lost_and_all_jobs_finish(cluster: Any, tmp_path: Path) -> None:
     doomed = cluster.add_node(num_cpus=1)
     caught = tmp_path / "caught"

@@ -13,6 +13,7 @@ from curvewise.roc.operating import OperatingPoint
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 # Okabe and Ito's colours: told apart in print and by the colour-blind.
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
@@ -36,6 +37,13 @@ def new_axes(width: float = 5.5) -> "Axes":
     figure = Figure(figsize=(width, 5), layout="constrained")
     FigureCanvasAgg(figure)
     return figure.add_subplot()
+
+
+def figure_of(axes: "Axes") -> "Figure":
+    """Return the figure that axes belong to."""
+    figure = axes.get_figure(root=True)
+    assert figure is not None
+    return figure
 
 
 def plot_roc(
@@ -244,3 +252,32 @@ def _draw_box(axes: "Axes", x: float, width: float, values: Floats, color: str) 
     )  # fmt: skip
     across = (np.arange(1, len(values) + 1) * GOLDEN) % 1 - 0.5
     axes.plot(x + 0.6 * width * across, values, "o", color=color, markersize=3, alpha=0.7)
+
+
+def plot_differences(
+    differences: Mapping[str, Sequence[float] | Floats],
+    *,
+    ylabel: str = "difference of AUC",
+    title: str | None = None,
+    ax: "Axes | None" = None,
+) -> "Axes":
+    """Draw paired differences by name, each list in rising order, around a line at 0.
+
+    >>> plot_differences({"mean": [0.01, -0.02]}).lines[1].get_ydata().tolist()
+    [-0.02, 0.01]
+    """
+    if not differences:
+        raise InputError("plot_differences needs at least one list, got none")
+    axes = ax if ax is not None else new_axes(7.5)
+    axes.axhline(0, color="0.5", linewidth=1)
+    for number, (name, values) in enumerate(differences.items()):
+        found = np.sort(_values(name, values))
+        label = f"{name}: above 0 in {int((found > 0).sum())} of {len(found)}"
+        marker = "os^Dv"[number % 5]
+        axes.plot(np.arange(1, len(found) + 1), found, marker, color=color_of(number),
+                  markersize=4, label=label)  # fmt: skip
+    axes.set(xlabel="rank", ylabel=ylabel, title=title or "")
+    axes.grid(axis="y", color="0.9")
+    axes.set_axisbelow(True)
+    axes.legend(loc="best", fontsize="small")
+    return axes

@@ -14,7 +14,7 @@ import pickle
 import socket
 import warnings
 from collections import deque
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from importlib import import_module
 from typing import Any
@@ -50,6 +50,10 @@ VERSIONS = (VERSION, NUMERICS_VERSION)
 # To be set before Ray is imported. It writes notices of dead workers to standard output, where
 # results are; what they say is in the job's end.
 ENVIRONMENT = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_DEDUP_LOGS_SKIP_REGEX": "."}
+# Without this Ray puts the machine's own address in the place of the loopback's, where it listens
+# to the network. Its name is of the systems for which it was made; it holds on all.
+ONLY_THIS_MACHINE = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
+LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
 
 
 class RayCluster:
@@ -67,7 +71,7 @@ class RayCluster:
             "CPU": _share("cpus_per_job", cpus_per_job, 0.001),
             "GPU": _share("gpus_per_job", gpus_per_job, 0.0),
         }
-        self._ray = _imported()
+        self._ray = _imported(ENVIRONMENT | (ONLY_THIS_MACHINE if _is_here(address) else {}))
         self._deaths = tuple(getattr(self._ray.exceptions, name) for name in DEATHS)
 
     def execute(
@@ -105,8 +109,7 @@ class RayCluster:
     def _connect(self) -> None:
         quiet = {"log_to_driver": False, "logging_level": logging.ERROR}
         if self.address in (None, "local"):
-            # Nobody else is to reach a Ray that serves this process alone; recent versions of Ray
-            # put the machine's own address in the place of this one.
+            # Nobody else is to reach a Ray that serves this process alone.
             self._ray.init(
                 "local",
                 num_cpus=processors(),
@@ -133,7 +136,7 @@ class RayCluster:
         host, _, port = address.rpartition("://")[2].rpartition(":")
         if not host or not port.isdigit():
             raise ValueError("it is neither 'auto' nor host:port")
-        if host in ("localhost", "127.0.0.1", "[::1]"):  # which Ray replaces so
+        if host in LOOPBACK:  # which Ray may replace
             host = self._ray.util.get_node_ip_address()
         socket.create_connection((host.strip("[]"), int(port)), CONNECT_SECONDS).close()
 
@@ -220,8 +223,18 @@ def _share(name: str, value: float, low: float) -> float:
     return number
 
 
-def _imported() -> Any:
-    for name, value in ENVIRONMENT.items():
+def _is_here(address: str | None) -> bool:
+    """Whether an address is this machine's, seen from itself.
+
+    >>> _is_here("127.0.0.1:6379"), _is_here(None), _is_here("auto"), _is_here("10.0.0.5:6379")
+    (True, True, False, False)
+    """
+    host = str(address or "local").rpartition("://")[2].rpartition(":")[0]
+    return address in (None, "local") or host in LOOPBACK
+
+
+def _imported(environment: Mapping[str, str]) -> Any:
+    for name, value in environment.items():
         os.environ.setdefault(name, value)
     try:
         return import_module("ray")

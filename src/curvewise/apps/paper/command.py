@@ -1,0 +1,150 @@
+"""`curvewise paper list|run|page`: every figure and table of the paper as one command."""
+
+import json
+import shlex
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from curvewise.apps.options import AsJson, CacheDir, DataDir, examples
+from curvewise.apps.sweep_commands import Address, ExecutorName, Gpus, Workers
+from curvewise.errors import CurvewiseError, InputError
+
+paper_app = typer.Typer(no_args_is_help=True, help="Redo the paper's figures and tables.")
+
+ProfileName = Annotated[
+    str, typer.Option("--profile", help="laptop (frozen features, small networks) or paper.")
+]
+Scale = Annotated[str, typer.Option(help="full, or tiny: to see that everything works.")]
+
+
+@paper_app.command("list", epilog=examples("paper list --profile paper"))
+def paper_list(
+    profile: ProfileName = "laptop", data_dir: DataDir = None, as_json: AsJson = False
+) -> None:
+    """Name all figures and tables, what they need and how long they take."""
+    from curvewise.apps.paper.catalogue import EXPERIMENTS
+    from curvewise.apps.paper.listing import listed
+
+    rows = [listed(one, _profile(profile, "full", None, data_dir), data_dir)
+            for one in EXPERIMENTS.values()]  # fmt: skip
+    if as_json:
+        print(json.dumps(rows))
+        return
+    table = Table("name", "shows", "models", "takes", "data")
+    for row in rows:
+        table.add_row(row["name"], row["shows"], f"{row['models']:,}", row["takes"], row["data"])
+    Console().print(table)
+
+
+@paper_app.command("run", epilog=examples("paper run table-pairs", "paper run all"))
+def paper_run(
+    name: Annotated[str, typer.Argument(help="A name of `paper list`, or all.")],
+    profile: ProfileName = "laptop",
+    scale: Scale = "full",
+    out: Annotated[Path | None, typer.Option(help="Folder (default: out/paper-PROFILE).")] = None,
+    weights: Annotated[
+        Path | None, typer.Option(help="ImageNet weights of ResNeXt50, for the profile paper.")
+    ] = None,
+    executor: ExecutorName = "processes",
+    workers: Workers = None,
+    address: Address = None,
+    gpus: Gpus = 0.0,
+    data_dir: DataDir = None,
+    cache_dir: CacheDir = None,
+    as_json: AsJson = False,
+) -> None:
+    """Run what is missing of an experiment's sweep, then draw its figure and print its table."""
+    from curvewise.apps.commands import showing
+    from curvewise.apps.paper.catalogue import EXPERIMENTS, experiment_named
+    from curvewise.apps.paper.running import run_experiment
+    from curvewise.apps.problems import Problems
+    from curvewise.apps.sweeping import make_executor
+
+    chosen = list(EXPERIMENTS.values()) if name == "all" else [experiment_named(name)]
+    settings = _profile(profile, scale, weights, data_dir)
+    folder = out or Path("out") / (f"paper-{profile}" + ("-tiny" if scale == "tiny" else ""))
+    failed: dict[str, str] = {}
+    shown: list[dict[str, Any]] = []
+    with showing() as progress:
+        problems = Problems(data_dir=data_dir, cache_dir=cache_dir, progress=progress)
+        for number, one in enumerate(chosen, 1):
+            if len(chosen) > 1:
+                print(f"{one.name} ({number} of {len(chosen)})", file=sys.stderr, flush=True)
+            command = shlex.join(["curvewise", "paper", "run", one.name, "--profile", profile])
+            try:
+                found = run_experiment(
+                    one,
+                    settings,
+                    folder,
+                    make_executor(executor, workers=workers, address=address, gpus=gpus),
+                    problems,
+                    command,
+                )
+            except CurvewiseError as error:
+                if len(chosen) == 1:
+                    raise
+                failed[one.name] = str(error)
+                print(f"curvewise: {one.name}: {error}", file=sys.stderr, flush=True)
+                continue
+            if as_json:
+                shown.append(_plain(one.name, found))
+            else:
+                _print(one, found)
+    if as_json:
+        print(json.dumps({"experiments": shown, "failed": failed}))
+    if failed:
+        raise InputError(f"{len(failed)} of {len(chosen)} could not be run: {', '.join(failed)}")
+
+
+@paper_app.command("page", epilog=examples("paper page out/paper-laptop docs/results/paper.md"))
+def paper_page(
+    folder: Annotated[Path, typer.Argument(help="Folder that `paper run` wrote to.")],
+    page: Annotated[Path, typer.Argument(help="Markdown file; what stands on top is kept.")],
+    as_json: AsJson = False,
+) -> None:
+    """Write all results of a folder to one Markdown page, with data and figures beside it."""
+    from curvewise.apps.paper.page import write_page
+
+    count = write_page(folder, page)
+    print(json.dumps({"page": str(page), "experiments": count}) if as_json
+          else f"{count} experiments in {page}")  # fmt: skip
+
+
+def _profile(name: str, scale: str, weights: Path | None, data_dir: Path | None) -> Any:
+    from curvewise.apps.paper.listing import source_missing
+    from curvewise.apps.paper.profiles import Profile
+
+    if weights is not None and not weights.is_file():
+        raise InputError(f"there is no weights file {weights}")
+    there = source_missing("melanoma", data_dir) is None
+    return Profile(name, scale, None if weights is None else str(weights), there)
+
+
+def _plain(name: str, found: Any) -> dict[str, Any]:
+    from curvewise.apps.train import without_nan
+
+    outcome = found.outcome
+    files = [str(file) for file in found.files]
+    tables = without_nan(dict(outcome.tables))
+    return {"name": name, "verdict": outcome.verdict, "tables": tables, "files": files}
+
+
+def _print(experiment: Any, found: Any) -> None:
+    from curvewise.apps.paper.running import shown_value
+
+    console = Console()
+    for title, rows in found.outcome.tables.items():
+        table = Table(*rows[0], title=title)
+        for row in rows:
+            table.add_row(*(shown_value(value) for value in row.values()))
+        console.print(table)
+    if experiment.published:
+        print(f"Published: {experiment.published}.")
+    print(found.outcome.verdict)
+    for file in found.files:
+        print(file)

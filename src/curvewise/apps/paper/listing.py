@@ -1,0 +1,67 @@
+"""What an experiment needs and how long it takes, before anything is run."""
+
+from pathlib import Path
+from typing import Any
+
+from curvewise.apps.paper.experiment import Experiment
+from curvewise.apps.paper.profiles import Profile
+from curvewise.apps.sweeping import duration
+from curvewise.data.registry import list_sources
+from curvewise.errors import InputError
+from curvewise.sweep.grid import base_recipe
+from curvewise.sweep.spec import Spec
+
+# Seconds of two cores that a model of the laptop profile takes an epoch, as measured.
+SECONDS_AN_EPOCH = {
+    "fashion-mnist": 0.012,
+    "cifar10": 0.03,
+    "cifar100": 0.015,
+    "dogs-vs-cats": 0.01,
+}
+
+
+def listed(experiment: Experiment, profile: Profile, data_dir: Path | None) -> dict[str, Any]:
+    """Return a line of `paper list` as plain data."""
+    specs = experiment.sweeps(profile)
+    missing = {
+        source: reason
+        for source in experiment.needs(profile)
+        if (reason := source_missing(source, data_dir))
+    }
+    return {
+        "name": experiment.name,
+        "shows": experiment.shows,
+        "published": experiment.published,
+        "models": sum(spec.size for spec in specs),
+        "takes": _takes(specs, profile),
+        "data": ", ".join(
+            f"{source} (missing)" if source in missing else source
+            for source in experiment.needs(profile)
+        ),
+        "missing": missing,
+    }
+
+
+def source_missing(name: str, data_dir: Path | None) -> str | None:
+    """Return how to get a source's data, or None if they are there."""
+    for source in list_sources(data_dir=data_dir):
+        if source.name == name:
+            return source.missing
+    raise InputError(f"there is no source {name}")
+
+
+def _takes(specs: Any, profile: Profile) -> str:
+    if not specs:
+        return "seconds"
+    if profile.name == "paper":
+        most = max(_epochs(spec) for spec in specs)
+        return f"up to {most} epochs a model"
+    seconds = sum(
+        spec.size * _epochs(spec) * SECONDS_AN_EPOCH.get(spec.tasks[0].partition(":")[0], 0.03)
+        for spec in specs
+    )
+    return f"about {duration(seconds)}"
+
+
+def _epochs(spec: Spec) -> int:
+    return base_recipe(spec.recipe).epochs or 0

@@ -1,0 +1,190 @@
+"""Profiles: the paper's protocol to the letter, or with networks that two cores can train.
+
+Both keep the settings, pairs and statistics. "paper" trains ResNet-32 for 500 epochs on CIFAR and a
+pretrained ResNeXt50 on photographs. "laptop" trains heads on frozen EfficientNet-Lite0 features of
+photographs and small networks on the principal components of Fashion-MNIST's pixels.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from curvewise.errors import InputError, require_choice
+from curvewise.sweep.methods import METHODS
+from curvewise.sweep.spec import Spec, expanded_task
+
+PROFILES = ("laptop", "paper")
+SCALES = ("full", "tiny")
+TINY = {"epochs": 2, "tasks": 3, "settings": 2}  # enough to see that everything works
+MILESTONES = {"milestones": [], "warmup_epochs": 0}  # the paper's are beyond two epochs
+
+HEAD: dict[str, Any] = {
+    "network": {"name": "mlp", "hidden": [64]},
+    "recipe": {"preset": "quick", "epochs": 20},
+}
+LAPTOP: dict[str, dict[str, Any]] = {
+    "cifar10": {**HEAD, "features": {"embed": "efficientnet-lite0", "size": 96}},
+    "cifar100": {**HEAD, "features": {"embed": "efficientnet-lite0", "size": 96}},
+    "dogs-vs-cats": {
+        **HEAD,
+        "features": {"embed": "efficientnet-lite0"},
+        "data": {"image_size": 96},
+    },
+    "melanoma": {**HEAD, "features": {"embed": "efficientnet-lite0"}, "data": {"image_size": 96}},
+    "fashion-mnist": {
+        "network": {"name": "mlp", "hidden": [64, 64]},
+        "features": {"pca": 64},
+        "recipe": {"preset": "quick", "epochs": 20},
+    },
+}
+PAPER: dict[str, dict[str, Any]] = {
+    "cifar10": {"network": {"name": "resnet32"}, "recipe": {"preset": "paper-cifar"}},
+    "cifar100": {"network": {"name": "resnet32"}, "recipe": {"preset": "paper-cifar"}},
+    "dogs-vs-cats": {
+        "network": {"name": "resnext50"},
+        "recipe": {"preset": "paper-dogs-cats"},
+        "data": {"image_size": 256},
+    },
+    "melanoma": {
+        "network": {"name": "resnext50"},
+        "recipe": {"preset": "paper-melanoma"},
+        "data": {"image_size": 256},
+    },
+    # Not in the paper, which has photographs only: the small CNN, trained like CIFAR's networks.
+    "fashion-mnist": {
+        "network": {"name": "small-cnn"},
+        "recipe": {"preset": "paper-cifar", "augment": "none"},
+    },
+}
+NETWORKS = {  # as figures name them
+    ("laptop", "cifar10"): "heads on EfficientNet-Lite0 features",
+    ("laptop", "cifar100"): "heads on EfficientNet-Lite0 features",
+    ("laptop", "dogs-vs-cats"): "heads on EfficientNet-Lite0 features",
+    ("laptop", "melanoma"): "heads on EfficientNet-Lite0 features",
+    ("laptop", "fashion-mnist"): "small networks on 64 principal components",
+    ("paper", "cifar10"): "ResNet-32",
+    ("paper", "cifar100"): "ResNet-32",
+    ("paper", "dogs-vs-cats"): "ResNeXt50",
+    ("paper", "melanoma"): "ResNeXt50",
+    ("paper", "fashion-mnist"): "small CNN",
+}
+
+
+@dataclass(frozen=True)
+class Profile:
+    """How experiments are run.
+
+    `weights` is the file with ImageNet weights of ResNeXt50 that the profile "paper" starts from;
+    without it those networks start from random weights, and figures say so. `melanoma` says whether
+    its images are there; figures that show them take Dogs vs Cats in their place otherwise.
+
+    >>> Profile("laptop").caption("cifar10:cat/dog")
+    'laptop profile: heads on EfficientNet-Lite0 features'
+    """
+
+    name: str = "laptop"
+    scale: str = "full"
+    weights: str | None = None
+    melanoma: bool = False
+
+    def __post_init__(self) -> None:
+        require_choice("profile", self.name, PROFILES)
+        require_choice("scale", self.scale, SCALES)
+
+    def caption(self, task: str) -> str:
+        """Say under a figure what was trained on a task."""
+        source = _source(task)
+        text = f"{self.name} profile: {NETWORKS[self.name, source]}"
+        if self.name == "paper" and "ResNeXt" in text:
+            text += " from ImageNet weights" if self.weights else " from random weights"
+        return text + (", tiny scale: no result" if self.scale == "tiny" else "")
+
+    def spec(
+        self,
+        name: str,
+        tasks: Sequence[str],
+        methods: Sequence[Mapping[str, Any]],
+        *,
+        betas: Sequence[float] = (100,),
+        seeds: Sequence[int] = (0,),
+        recipe: Mapping[str, Any] | None = None,
+        **more: Any,
+    ) -> Spec:
+        """Return a sweep over tasks of one source, with the network and recipe of this profile.
+
+        `methods` are as in a spec's file; `recipe` changes the source's recipe; `more` are further
+        entries of a spec (validation, evaluate, network, features).
+
+        >>> spec = Profile().spec("a", ["cifar10:3/5"], [{"method": "vs", "grid": "paper"}])
+        >>> spec.size, spec.features.embed
+        (48, 'efficientnet-lite0')
+        """
+        kind = _kind(self.name, tasks)
+        network = dict(kind["network"])
+        if self.weights and network["name"] == "resnext50":
+            network["weights"] = self.weights
+        given = {
+            "name": name,
+            "tasks": list(tasks),
+            "betas": list(betas),
+            "seeds": list(seeds),
+            "data": kind.get("data", {}),
+            "features": kind.get("features", {}),
+            "network": network,
+            "recipe": {**kind["recipe"], **(recipe or {})},
+            "methods": [dict(method) for method in methods],
+            **more,
+        }
+        return Spec.from_dict(_tiny(given) if self.scale == "tiny" else given)
+
+
+def both(method: str = "lct") -> list[dict[str, Any]]:
+    """Return the paper's two arms with their 48 settings each.
+
+    >>> [arm["method"] for arm in both()]
+    ['vs', 'lct']
+    """
+    return [{"method": "vs", "grid": "paper"}, {"method": method, "grid": "paper"}]
+
+
+def _source(task: str) -> str:
+    return task.partition(":")[0]
+
+
+def _kind(profile: str, tasks: Sequence[str]) -> dict[str, Any]:
+    sources = {_source(task) for task in tasks}
+    known = LAPTOP if profile == "laptop" else PAPER
+    if len(sources) != 1 or not sources <= known.keys():
+        raise InputError(f"a sweep must be over one of {', '.join(known)}, got {sorted(sources)}")
+    return known[sources.pop()]
+
+
+def _tiny(given: dict[str, Any]) -> dict[str, Any]:
+    """Return a spec of few tasks, seeds, settings and epochs; images have 64 pixels a side."""
+    tasks = [task for text in given["tasks"] for task in expanded_task(text)]
+    recipe = {**given["recipe"], "epochs": TINY["epochs"]}
+    if str(recipe.get("preset", "")).startswith("paper"):
+        recipe |= MILESTONES
+    data = {**given["data"], "image_size": 64} if "image_size" in given["data"] else given["data"]
+    return {
+        **given,
+        "tasks": tasks[: TINY["tasks"]],
+        "seeds": given["seeds"][:2],
+        "recipe": recipe,
+        "data": data,
+        "methods": [_few_settings(method) for method in given["methods"]],
+    }
+
+
+def _few_settings(method: dict[str, Any]) -> dict[str, Any]:
+    """Return a method with the first values of its lists, two of the last and one of the others."""
+    grid = method.pop("grid", None)
+    paper = METHODS[method["method"]].paper if grid else None
+    lists = {**(paper or {}), **method}
+    long = [name for name, values in lists.items() if isinstance(values, list | tuple)]
+    return {
+        name: list(values)[: TINY["settings"] if name == long[-1] else 1]
+        if name in long
+        else values
+        for name, values in lists.items()
+    }

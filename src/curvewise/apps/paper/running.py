@@ -1,0 +1,153 @@
+"""Run an experiment: the missing part of its sweeps, its data as CSV, its tables and figures."""
+
+import json
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from curvewise.apps.paper.csv_files import read_rows, write_rows
+from curvewise.apps.paper.experiment import Data, Experiment, Outcome, Reading, Rows
+from curvewise.apps.paper.profiles import Profile
+from curvewise.apps.problems import Problems
+from curvewise.apps.sweeping import sweep
+from curvewise.apps.train import write_json
+from curvewise.errors import InputError
+from curvewise.sweep.executors import Executor
+from curvewise.sweep.run import machine, versions
+from curvewise.sweep.store import Store
+
+STORE = "runs.db"
+
+
+@dataclass(frozen=True)
+class Shown:
+    """An experiment that has been run: what it shows and the files it left."""
+
+    outcome: Outcome
+    files: list[Path]
+
+
+def run_experiment(
+    experiment: Experiment,
+    profile: Profile,
+    folder: Path,
+    executor: Executor,
+    problems: Problems,
+    command: str = "",
+) -> Shown:
+    """Train what is missing, then write CSV files, figures (PNG and SVG) and a JSON record.
+
+    Experiments that need the same models share them through the store in `folder`.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    started = time.perf_counter()
+    specs = experiment.sweeps(profile)
+    if specs:
+        with Store(folder / STORE) as store:
+            for spec in specs:
+                done = sweep(spec, store, executor, problems)
+                if done.failed:
+                    raise InputError(
+                        f"{done.failed} runs of {spec.name} failed; `curvewise sweep status "
+                        f"{folder / STORE} --failed` says why, and the same command tries again"
+                    )
+            data = experiment.collect(Reading(profile, store, problems))
+    else:
+        data = experiment.collect(Reading(profile, None, problems))
+    files = _write(experiment.name, data, folder)
+    shown = draw_experiment(experiment, profile, folder)
+    record = {
+        "name": experiment.name,
+        "command": command,
+        "profile": profile.name,
+        "scale": profile.scale,
+        "date": datetime.now(UTC).date().isoformat(),
+        "seconds": round(time.perf_counter() - started, 1),
+        "machine": machine(),
+        "versions": dict(versions()),
+        "models": sum(spec.size for spec in specs),
+        "data": [file.name for file in files],
+        "figures": [file.name for file in shown.files],
+        "verdict": shown.outcome.verdict,
+        "tables": dict(shown.outcome.tables),
+    }
+    write_json(folder / f"{experiment.name}.json", record)
+    return Shown(shown.outcome, [*files, *shown.files])
+
+
+def draw_experiment(
+    experiment: Experiment, profile: Profile, folder: Path, *, save: bool = True
+) -> Shown:
+    """Make tables and figures from the CSV files in a folder alone."""
+    outcome = experiment.present(read_data(experiment.name, folder), profile)
+    files = []
+    for name, figure in outcome.figures.items() if save else ():
+        for suffix in (".png", ".svg"):
+            path = folder / f"{name}{suffix}"
+            figure.savefig(path, dpi=150, metadata=_without_date(suffix))
+            files.append(path)
+    return Shown(outcome, files)
+
+
+def read_data(name: str, folder: Path) -> Data:
+    """Read an experiment's CSV files, NAME.csv or NAME-PART.csv, by their part."""
+    record = folder / f"{name}.json"
+    listed: Sequence[str] = (
+        json.loads(record.read_text())["data"]
+        if record.is_file()
+        else sorted(file.name for file in folder.glob(f"{name}*.csv"))
+    )
+    if not listed:
+        raise InputError(f"{folder} has no data of {name}; run it first")
+    return {_part(name, file): read_rows(folder / file) for file in listed}
+
+
+def _write(name: str, data: Data, folder: Path) -> list[Path]:
+    (folder / f"{name}.json").unlink(missing_ok=True)  # it would name the files of another run
+    files = []
+    for part, rows in data.items():
+        path = folder / (f"{name}-{part}.csv" if part else f"{name}.csv")
+        write_rows(path, rows)
+        files.append(path)
+    return files
+
+
+def _part(name: str, file: str) -> str:
+    return file.removesuffix(".csv").removeprefix(name).removeprefix("-")
+
+
+def _without_date(suffix: str) -> dict[str, Any]:
+    """Return metadata under which the same data give the same file."""
+    return {"Date": None} if suffix == ".svg" else {"Software": None}
+
+
+def markdown_table(rows: Rows) -> str:
+    """Return rows as a Markdown table.
+
+    >>> print(markdown_table([{"method": "VS", "AUC": 0.91234, "models": 48}]))
+    | method | AUC | models |
+    |---|---|---|
+    | VS | 0.9123 | 48 |
+    """
+    columns = list(rows[0])
+    lines = [columns, *([shown_value(row[name]) for name in columns] for row in rows)]
+    head, *body = ("| " + " | ".join(cells) + " |" for cells in lines)
+    return "\n".join([head, "|" + "---|" * len(columns), *body])
+
+
+def shown_value(value: Any) -> str:
+    """Return a cell of a table: four decimals, small p-values in powers of ten.
+
+    >>> shown_value(0.25), shown_value(3.2e-12), shown_value(None), shown_value(17)
+    ('0.2500', '3.2e-12', '-', '17')
+    """
+    if value is None or value != value:
+        return "-"
+    if isinstance(value, bool) or not isinstance(value, float):
+        return str(value)
+    if value.is_integer() and abs(value) >= 1:
+        return str(int(value))
+    return f"{value:.1e}" if 0 < abs(value) < 5e-5 else f"{value:.4f}"
