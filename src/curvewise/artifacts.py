@@ -136,7 +136,12 @@ def write_tensors(path: str | Path, tensors: dict[str, Tensor], about: dict[str,
     text = json.dumps({"format": FORMAT, "versions": versions, **about}, allow_nan=False)
     part = target.with_name(f".{target.name}.{os.getpid()}.part")
     try:
+        # A file made here has the mode that the user's umask gives; safetensors makes one that
+        # nobody else may read.
+        part.touch()
+        mode = part.stat().st_mode
         save_file(whole, part, {"curvewise": text, "sha256": _digest(text, whole)})
+        part.chmod(mode)
         with part.open("rb") as written:
             os.fsync(written.fileno())
         part.replace(target)
@@ -154,8 +159,12 @@ def read_tensors(path: str | Path, kind: str) -> tuple[dict[str, Tensor], dict[s
         with safe_open(source, framework="pt") as file:
             notes = file.metadata() or {}
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    except (SafetensorError, OSError) as error:
-        raise InputError(f"{source} is not a whole Curvewise file: {error}") from None
+    except SafetensorError:
+        raise InputError(
+            f"{source} is not a whole Curvewise file: it is of another kind, or was cut short"
+        ) from None
+    except OSError as error:
+        raise InputError(f"{source} cannot be read: {error.strerror or error}") from None
     text = notes.get("curvewise")
     if text is None:
         raise InputError(f"{source} holds tensors, but not a Curvewise {kind}")

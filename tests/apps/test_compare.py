@@ -90,6 +90,7 @@ def test_dry_run_counts_and_estimates(swept, tmp_path):
         (("compare", "digits:8", "--seeds", "0"), "seeds"),
         (("compare", "digits:8", "--beta", "0.5"), "beta"),
         (("compare", "digits:8", "--embed", "efficientnet-lite0"), "images"),
+        (("compare", "digits:8", "--embed-size", "96"), "size goes together with embed"),
     ],
 )
 def test_bad_input_is_one_sentence(words, named, swept, tmp_path, monkeypatch):
@@ -102,6 +103,21 @@ def test_bad_input_is_one_sentence(words, named, swept, tmp_path, monkeypatch):
     lines = [line for line in ended.err.splitlines() if line.strip()]
     assert len(lines) == 1
     assert named in lines[0]
+
+
+def test_a_comparison_on_features_says_so():
+    given = {"beta": 10, "methods": ["vs"], "seeds": 1, "n_train": 100}
+    spec = comparison_spec("cifar10:0/1", embed="efficientnet-lite0", embed_size=96, **given)
+    assert spec.runs()[0].features == {"embed": "efficientnet-lite0", "size": 96}
+    spec = comparison_spec("cifar10:0/1", embed="efficientnet-lite0", **given)
+    assert spec.runs()[0].features == {"embed": "efficientnet-lite0"}
+    assert comparison_spec("digits:8", **given).runs()[0].features == {}
+
+
+def test_dry_run_counts_repeats(tmp_path):
+    (tmp_path / "many.toml").write_text(SPEC + "repeats = 5\n")
+    printed = command("sweep", "run", tmp_path / "many.toml", "--dry-run", "--json").out
+    assert json.loads(printed)["runs"] == 2 * (2 + 5)
 
 
 def test_compare_makes_table_store_and_figures(tmp_path):

@@ -7,7 +7,9 @@ import pytest
 import torch
 
 import curvewise as cw
+from command_line import command
 from curvewise.apps import embed as embedding
+from curvewise.apps import feature_bank
 from curvewise.networks.efficientnet import PACKAGES
 
 pytestmark = pytest.mark.skipif(
@@ -36,7 +38,7 @@ def test_features_are_the_backbones_and_the_file_is_a_source(tmp_path):
 
 
 def test_a_stopped_run_goes_on_where_it_was(tmp_path, monkeypatch):
-    monkeypatch.setattr(embedding, "CHUNK", 8)
+    monkeypatch.setattr(feature_bank, "CHUNK", 8)
     out = tmp_path / "features.npz"
 
     def stop(what, done, total):
@@ -46,15 +48,15 @@ def test_a_stopped_run_goes_on_where_it_was(tmp_path, monkeypatch):
     with pytest.raises(KeyboardInterrupt):
         embedding.embed(task(), out, progress=stop)
     assert not out.exists()
-    kept = sorted((tmp_path / ".features.npz.parts").glob("*.npy"))
+    kept = sorted((tmp_path / ".features.npz.parts").rglob("*.npy"))
     assert len(kept) == 2
-    before = {file: file.stat().st_mtime_ns for file in kept}
+    before = {file: file.stat().st_ino for file in kept}
     seen = []
 
     def watch(what, done, total):
         seen.append(done)
-        for file, time in before.items():
-            assert file.stat().st_mtime_ns == time
+        for file, inode in before.items():
+            assert file.stat().st_ino == inode  # neither removed nor written again
 
     embedding.embed(task(), out, progress=watch)
     assert seen == [8, 16, 20, 8]
@@ -62,6 +64,24 @@ def test_a_stopped_run_goes_on_where_it_was(tmp_path, monkeypatch):
     first, second = np.load(out), np.load(whole)
     for name in first.files:
         np.testing.assert_array_equal(first[name], second[name])
+
+
+def test_the_command_resizes_when_told_to(tmp_path):
+    np.savez(
+        tmp_path / "images.npz",
+        **{name: getattr(task(), name) for name in ("x_train", "y_train", "x_test", "y_test")},
+    )
+    words = ("embed", f"npz:{tmp_path / 'images.npz'}", "--out")
+    ended = command(*words, tmp_path / "large.npz", "--size", 64)
+    assert ended.code == 0, ended.err
+    assert command(*words, tmp_path / "small.npz").code == 0
+    large, small = (np.load(tmp_path / f"{name}.npz")["x_train"] for name in ("large", "small"))
+    again = embedding.embed(task(), tmp_path / "again.npz", size=64)
+    np.testing.assert_array_equal(np.load(again)["x_train"], large)
+    assert np.abs(large - small).mean() > 0.01
+    ended = command(*words, tmp_path / "x.npz", "--size", 4)
+    assert ended.code == 2
+    assert "size must be a whole number >= 8, got 4" in ended.err
 
 
 def test_only_images_and_networks_with_features_are_taken(tmp_path):

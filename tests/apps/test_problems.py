@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from sklearn.decomposition import PCA
 
+from curvewise.apps.feature_bank import FeatureBank
 from curvewise.apps.problems import Problems, as_features
 from curvewise.data.registry import load_task
 from curvewise.errors import InputError
@@ -81,25 +82,63 @@ def test_the_fingerprint_tells_problems_apart():
     assert problems.describe(other).fingerprint == prints[0]
 
 
-def test_features_of_a_backbone_are_made_once(tmp_path, monkeypatch):
-    pytest.importorskip("efficientnet_lite_pytorch")
-    from PIL import Image
+def embedding_run(file, beta=4, **features):
+    return run_of(
+        tasks=[f"npz:{file}"],
+        betas=[beta],
+        seeds=[0],
+        features={"embed": "efficientnet-lite0", **features},
+    )
 
-    rng = np.random.default_rng(1)
-    for name, count in (("common", 24), ("rare", 8)):
-        (tmp_path / "photos" / name).mkdir(parents=True)
-        for number in range(count):
-            pixels = rng.integers(0, 256, (32, 32, 3)).astype(np.uint8)
-            Image.fromarray(pixels).save(tmp_path / "photos" / name / f"{number}.png")
-    run = run_of(
-        tasks=[f"folder:{tmp_path / 'photos'}"], betas=[4], seeds=[0],
-        features={"embed": "efficientnet-lite0"}, data={"image_size": 32},
-    )  # fmt: skip
-    problem = Problems(cache_dir=tmp_path / "cache").load(run)
-    assert problem.kind == "features"
-    assert problem.x_train.shape[1] == 1280
-    files = list((tmp_path / "cache").glob("features-efficientnet-lite0-*.npz"))
-    assert len(files) == 1
-    monkeypatch.setattr("curvewise.apps.problems.embed", None)  # a second time would fail
-    again = Problems(cache_dir=tmp_path / "cache").load(run)
-    assert again.x_train.tobytes() == problem.x_train.tobytes()
+
+@pytest.fixture
+def pairs(tmp_path):
+    """Return files of the three pairs of three classes, 16 images each to train and 4 to test."""
+    images = np.random.default_rng(1).integers(0, 256, (3, 20, 3, 32, 32), dtype=np.uint8)
+    files = []
+    for a, b in ((0, 1), (0, 2), (1, 2)):
+        train, test = ([images[c][part] for c in (a, b)] for part in (slice(16), slice(16, 20)))
+        files.append(tmp_path / f"{a}{b}.npz")
+        np.savez(
+            files[-1],
+            x_train=np.concatenate(train), y_train=np.repeat([0, 1], 16),
+            x_test=np.concatenate(test), y_test=np.repeat([0, 1], 4),
+        )  # fmt: skip
+    return files
+
+
+def test_features_of_a_backbone_are_made_once(tmp_path, pairs, monkeypatch):
+    pytest.importorskip("efficientnet_lite_pytorch")
+    sizes = []
+    compute = FeatureBank._embedded
+    monkeypatch.setattr(
+        FeatureBank, "_embedded", lambda bank, x: (sizes.append(len(x)), compute(bank, x))[1]
+    )
+    problems = Problems(cache_dir=tmp_path / "cache")
+    made = [problems.load(embedding_run(file)) for file in pairs]
+    assert {(p.kind, p.x_train.shape[1], len(p.x_train)) for p in made} == {("features", 1280, 20)}
+    # 0/1 takes 16 and 4 of the two classes; the pairs that follow take what was thinned away.
+    assert sum(sizes[:2]) == 20 + 8
+    assert sum(sizes) <= 60
+    for file in pairs:
+        problems.load(embedding_run(file, beta=1))
+    assert sum(sizes) == 60
+    monkeypatch.setattr("curvewise.apps.feature_bank.build_network", None)  # would fail
+    again = Problems(cache_dir=tmp_path / "cache").load(embedding_run(pairs[2]))
+    assert again.x_train.tobytes() == made[2].x_train.tobytes()
+    assert [path.name for path in (tmp_path / "cache").iterdir()] == ["features-efficientnet-lite0"]
+
+
+def test_features_of_resized_images_are_others(tmp_path, pairs):
+    pytest.importorskip("efficientnet_lite_pytorch")
+    problems = Problems(cache_dir=tmp_path / "cache")
+    plain, resized = embedding_run(pairs[0]), embedding_run(pairs[0], size=48)
+    assert plain.features == {"embed": "efficientnet-lite0"}
+    assert problems.describe(plain).fingerprint != problems.describe(resized).fingerprint
+    assert np.abs(problems.load(plain).x_test - problems.load(resized).x_test).mean() > 0.01
+
+
+def test_a_backbone_without_weights_is_refused_before_any_work(pairs):
+    run = run_of(tasks=[f"npz:{pairs[0]}"], betas=[4], features={"embed": "resnet32"})
+    with pytest.raises(InputError, match="resnet32 has no pretrained features"):
+        Problems().describe(run)

@@ -46,7 +46,7 @@ def start(folder: Path, *words: str) -> subprocess.Popen:
 
 
 def finish(folder: Path, *words: str) -> None:
-    assert start(folder, *words).wait(timeout=300) == 0, (folder / "log.txt").read_text()[-2000:]
+    assert start(folder, *words).wait(timeout=900) == 0, (folder / "log.txt").read_text()[-2000:]
 
 
 def records(folder: Path) -> dict:

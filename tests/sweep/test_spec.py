@@ -191,7 +191,9 @@ WRONG = [
     ({"name": ""}, "name must have at least 1 character"),
     ({"taks": 1}, "'taks' is no setting; did you mean 'tasks'"),
     ({"features": {"pac": 3}}, "'features.pac' is no setting; did you mean 'pca'"),
-    ({"features": {"pca": 3, "embed": "x"}}, "one of pca and embed at most, got 3 and 'x'"),
+    ({"features": {"size": 96}}, "features: size goes together with embed, got size = 96 alone"),
+    ({"features": {"size": 96, "pca": 3}}, "size goes together with embed, got size = 96"),
+    ({"features": {"size": 4, "embed": "x"}}, "features.size must be .* equal to 8, got 4"),
     ({"data": {"image_size": 0}}, "data.image_size must be greater than or equal to 1, got 0"),
     ({"network": {"name": "mpl"}}, "network must be one of .* did you mean 'mlp'"),
     ({"network": {"name": "mlp", "hiden": [3]}}, "got 'hiden'; did you mean 'hidden'"),
@@ -308,6 +310,7 @@ METHOD_ENTRIES = st.sampled_from(
     [
         {"method": "vs", "grid": "paper"},
         {"method": "vs", "omega": [0.5, 1], "tau": 2},
+        {"method": "vs", "omega": [0.6, 0.7], "repeats": 3},
         {"method": "lct", "tau": ["0:3:.33", "0:3:0"], "gamma": [0, "0:0.4:2"]},
         {"method": "unconditioned", "tau": "0:3:0"},
         {"method": "focal", "focus": [1, 2], "rho": [0, 0.1]},

@@ -263,3 +263,23 @@ def test_resuming_with_another_recipe_is_refused():
     state = fit(network(), FIXED, x, y, Recipe(**SHORT), on_progress=lambda p: True).state
     with pytest.raises(cw.InputError, match="only with the recipe"):
         fit(network(), FIXED, x, y, Recipe(**{**SHORT, "lr": 0.2}), state=state)
+
+
+def test_small_networks_train_with_one_thread_and_give_the_others_back():
+    seen = []
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        for width in (4, 4000):
+            fit(
+                torch.nn.Sequential(torch.nn.Linear(40, width), torch.nn.Linear(width, 2)),
+                cw.LossFamily(),
+                torch.randn(200, 40),
+                torch.arange(200) % 2,
+                Recipe(steps=1, epochs=None),
+                on_progress=lambda progress: seen.append(torch.get_num_threads()),
+            )
+            assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(before)
+    assert seen == [1, 2]

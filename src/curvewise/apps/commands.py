@@ -4,6 +4,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from rich.console import Console
@@ -45,6 +46,14 @@ def parse_recipe(name: str, changes: list[str], seed: int) -> Recipe:
     return preset(name, **{**seeds, **settings})
 
 
+def require_folder(out: Path) -> None:
+    """Raise `InputError` if a file is where a folder is to be."""
+    for place in (out, *out.parents):
+        if place.exists() and not place.is_dir():
+            which = "it" if place == out else str(place)
+            raise InputError(f"--out {out} cannot be made into a folder: {which} is a file")
+
+
 def loaded_task(source: str, **options: Any) -> Task:
     """Load a task with a progress bar for long decoding."""
     with showing() as progress:
@@ -60,7 +69,7 @@ def showing() -> Iterator[Callable[[str, int, int], None]]:
         def show(what: str, done: int, total: int) -> None:
             if what not in tasks:
                 tasks[what] = bar.add_task(what, total=total)
-            bar.update(tasks[what], completed=done)
+            bar.update(tasks[what], completed=done, total=total)
 
         yield show
 

@@ -49,6 +49,7 @@ def comparison_spec(
     seeds: int,
     n_train: int,
     embed: str | None = None,
+    embed_size: int | None = None,
     epochs: int | None = None,
     hidden: Sequence[int] = (64, 64),
     network: str = "mlp",
@@ -68,6 +69,7 @@ def comparison_spec(
         if name not in METHODS:
             raise InputError(f"methods must be some of {', '.join(METHODS)}, got {name!r}")
     steps = -(-n_train // BATCH)
+    features = {"embed": embed, "size": embed_size}
     chosen = epochs or max(LEAST_EPOCHS, -(-LEAST_STEPS // steps))
     return Spec.from_dict(
         {
@@ -76,7 +78,7 @@ def comparison_spec(
             "betas": [beta],
             "seeds": list(range(seeds)),
             "data": data or {},
-            "features": {} if embed is None else {"embed": embed},
+            "features": {name: value for name, value in features.items() if value is not None},
             "network": {"name": network, "hidden": list(hidden)}
             if network == "mlp"
             else {"name": network},

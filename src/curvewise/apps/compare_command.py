@@ -10,6 +10,7 @@ from rich.table import Table
 
 from curvewise.apps.options import (
     AsJson,
+    Beta,
     CacheDir,
     DataDir,
     Group,
@@ -28,19 +29,20 @@ def compare(
     out: Annotated[Path, typer.Option(help="Folder for store, tables and figures.")] = Path(
         "out/compare"
     ),
-    beta: Annotated[
-        float | None, typer.Option(help="Thin the rare class; left out: the data as they are.")
-    ] = None,
+    beta: Beta = None,
     methods: Annotated[
         str, typer.Option(help="Methods, the first is compared with each other: vs,lct,ce,...")
     ] = "vs,lct",
-    seeds: Annotated[int, typer.Option(help="Subsamples of the data.")] = 5,
+    seeds: Annotated[int, typer.Option(help="Subsamples of the data, by the seeds 0, 1, ...")] = 5,
     epochs: Annotated[
         int | None, typer.Option(help="Passes over the data (default: by their size).")
     ] = None,
     network: Annotated[str, typer.Option(help="mlp, small-cnn, resnet32, ...")] = "mlp",
     embed: Annotated[
         str | None, typer.Option(help="For images: train on features of this backbone.")
+    ] = None,
+    embed_size: Annotated[
+        int | None, typer.Option(help="Resize images to this side in pixels for the backbone.")
     ] = None,
     executor: ExecutorName = "processes",
     workers: Workers = None,
@@ -73,6 +75,7 @@ def compare(
         seeds=seeds,
         n_train=len(task.y_train),
         embed=embed,
+        embed_size=embed_size,
         epochs=epochs,
         network=network,
         data=data,
@@ -99,9 +102,12 @@ def compare(
 
 def _print(comparison: Any, title: str) -> None:
     console = Console()
+    cells = max((row["cells"] for row in comparison.methods), default=0)
+    over = f"AUC over the models of a subsample, averaged over {cells} subsamples"
+    title += f"\n{over if cells > 1 else 'AUC over the models'}"
     table = Table("method", "models", "mean AUC", "min", "max", "std", title=title)
     for row in comparison.methods:
-        areas = (f"{row[name]:.4f}" for name in ("mean", "min", "max", "std"))
+        areas = (_number(row[name], ".4f") for name in ("mean", "min", "max", "std"))
         table.add_row(row["label"], str(row["models"]), *areas)
     console.print(table)
     if comparison.differences:
@@ -113,17 +119,19 @@ def _print(comparison: Any, title: str) -> None:
             table.add_row(
                 row["b"],
                 row["statistic"],
-                f"{row['difference']:+.4f}",
+                _number(row["difference"], "+.4f"),
                 f"{row['wins']} of {row['pairs']}",
-                *(_p(row[name]) for name in ("t_test_p", "corrected_p", "wilcoxon_p")),
+                *(_number(row[name], ".2g") for name in ("t_test_p", "corrected_p", "wilcoxon_p")),
             )
         console.print(table)
+        if why := why_no_p(comparison.differences):
+            print(why)
     table = Table("ensemble of", "sample", "AUC (95 %)", "beats", "best model")
     for row in comparison.ensembles:
         table.add_row(
             row["label"],
             str(row["seed"]),
-            f"{row['auc']:.4f} ({row['low']:.4f}-{row['high']:.4f})",
+            f"{row['auc']:.4f} ({_number(row['low'], '.4f')}-{_number(row['high'], '.4f')})",
             f"{row['beats']} of {row['models']}",
             f"{row['best_model']:.4f}",
         )
@@ -132,5 +140,29 @@ def _print(comparison: Any, title: str) -> None:
         print(file)
 
 
-def _p(value: float) -> str:
-    return "-" if value != value else f"{value:.2g}"
+def _number(value: float, form: str) -> str:
+    """Return a number, or "-" where there is none."""
+    return "-" if value != value else format(value, form)
+
+
+def why_no_p(rows: list[dict[str, Any]]) -> str:
+    """Return in one line why some p of paired differences are missing, "" if none is.
+
+    >>> row = {"b": "LCT", "reason": "too few", "corrected_reason": "too few"}
+    >>> why_no_p([row | {"statistic": "max"}, row | {"statistic": "std", "reason": ""}])
+    'no p for max: too few; no corrected p for std: too few'
+    """
+    found: dict[str, list[dict[str, Any]]] = {}
+    for row in rows:
+        if reason := row["reason"] or row["corrected_reason"]:
+            what = "p" if row["reason"] else "corrected p"
+            found.setdefault(f"no {what} for {{}}: {reason}", []).append(row)
+    return "; ".join(text.format(_named(own, rows)) for text, own in found.items())
+
+
+def _named(some: list[dict[str, Any]], rows: list[dict[str, Any]]) -> str:
+    """Name rows by their statistic, where that is the same for every method."""
+    statistics = dict.fromkeys(row["statistic"] for row in some)
+    if len(some) == sum(row["statistic"] in statistics for row in rows):
+        return ", ".join(statistics)
+    return ", ".join(f"{row['b']} {row['statistic']}" for row in some)

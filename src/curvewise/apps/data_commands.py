@@ -93,7 +93,7 @@ def data_clean(
     yes: Annotated[bool, typer.Option("--yes", help="Remove without asking.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Remove decoded images from the cache; they are decoded anew when needed."""
+    """Remove decoded images and features from the cache; they are made anew when needed."""
     from curvewise.data.cleaning import find_caches, remove_caches
     from curvewise.data.options import SourceOptions
 

@@ -4,7 +4,7 @@ import os
 import warnings
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +12,7 @@ from rich.table import Table
 
 from curvewise.apps.commands import loaded_task
 from curvewise.apps.predict import table_encoder
+from curvewise.apps.thresholds import threshold_text
 from curvewise.data.options import SourceOptions
 from curvewise.data.registry import DATA_VARIABLE
 from curvewise.data.tables import (
@@ -21,6 +22,7 @@ from curvewise.data.tables import (
     read_table,
     split_labels,
 )
+from curvewise.data.task import arrays_digest
 from curvewise.errors import InputError, did_you_mean
 from curvewise.report.figures import plot_roc
 from curvewise.roc.curve import roc_curve
@@ -34,13 +36,22 @@ RATES = (0.001, 0.01, 0.1)
 SIZED = ("folder", "dogs-vs-cats", "melanoma")  # sources that --image-size is for
 
 
+class MeasuredPart(NamedTuple):
+    """Samples and labels that a model is measured on; `note` says what is not as one may think."""
+
+    x: NDArray[Any]
+    y: NDArray[np.int64]
+    note: str = ""
+
+
 def measured_part(
     model: Model, source: str, *, all_rows: bool = False, **options: Any
-) -> tuple[NDArray[Any], NDArray[np.int64]]:
+) -> MeasuredPart:
     """Return the samples and labels of a source that a model is measured on.
 
     `options` are those of `load_task`. What is not given is as the model was trained: the seed of
-    the split, a table's target, the positive class, the size of image files.
+    the split, a table's target, the positive class, the size of image files. Training rows among
+    the samples of a table are a warning.
     """
     name, _, argument = source.partition(":")
     if options.get("seed") is None:  # another one would test on what was trained on
@@ -71,16 +82,20 @@ def measured_part(
             f"the model tells {model.class_names} apart, the classes here are {task.class_names}",
             stacklevel=2,
         )
-    return task.x_test, task.y_test
+    known = model.record.get("test_digest") in (None, task.test_digest)
+    note = f"measured on {len(task.y_test)} samples, the test part of {source}, which is not what "
+    return MeasuredPart(task.x_test, task.y_test, "" if known else note + "the model is of")
 
 
 def labelled_rows(
     model: Model, table: Path, *, target: str | None, seed: int, all_rows: bool
-) -> tuple[NDArray[Any], NDArray[np.int64]]:
+) -> MeasuredPart:
     """Return encoded features and labels of a table: its test part by seed, or all of its rows."""
     encoder, frame = table_encoder(model), read_table(table)
     column = target or str(model.preprocessing.get("target"))
-    group = None if all_rows else model.preprocessing.get("group")
+    group = model.preprocessing.get("group")
+    if all_rows and group is not None and (group not in frame or frame[group].isna().any()):
+        group = None  # they are not split
     for option, name in (("target", column), ("group", group)):
         if name is not None and name not in frame.columns:
             raise InputError(
@@ -89,11 +104,44 @@ def labelled_rows(
             )
     frame = frame[column_levels(frame[column])[0] >= 0]
     y, _ = binary_labels(frame[column], model.class_names[1], f"target {column!r}")
-    if not all_rows:
-        groups = None if group is None else group_names(frame[group])
+    x = encoder.transform(frame)
+    groups = None if group is None else group_names(frame[group])
+    own_seed = model.record.get("seed") or 0
+    trained_on = _has_test_part(model, x, y, seed=own_seed, groups=groups)
+    if trained_on and (all_rows or seed != own_seed):
+        option = "--all-rows" if all_rows else f"--seed {seed}"
+        warnings.warn(
+            f"with {option} training rows of the model are among those of {table.name}, so the "
+            "numbers are too good; without it they are of its test part",
+            stacklevel=2,
+        )
+    if all_rows:
+        return MeasuredPart(x, y)
+    _, rows = split_labels(y, seed=seed, groups=groups)
+    note = (
+        f"measured on {len(rows)} rows, the test part of {table.name} by seed {seed}; the model "
+        f"was trained on other data, so --all-rows may take all {len(y)}"
+    )
+    return MeasuredPart(x[rows], y[rows], note if trained_on is False else "")
+
+
+def _has_test_part(
+    model: Model,
+    x: NDArray[Any],
+    y: NDArray[np.int64],
+    *,
+    seed: int,
+    groups: NDArray[Any] | None,
+) -> bool | None:
+    """Tell whether these rows, split by the model's seed, have its test part; None: not known."""
+    digest = model.record.get("test_digest")
+    if digest is None:
+        return None
+    try:
         _, rows = split_labels(y, seed=seed, groups=groups)
-        frame, y = frame.iloc[rows], y[rows]
-    return encoder.transform(frame), y
+    except InputError:  # too few of a class to be split, so never split
+        return False
+    return bool(digest == arrays_digest(x[rows], y[rows]))
 
 
 def evaluation(
@@ -145,13 +193,11 @@ def draw_roc(
     return path
 
 
-def evaluation_table(result: dict[str, Any], title: str) -> Table:
-    """Return an evaluation as a table for the terminal."""
+def evaluation_table(result: dict[str, Any], title: str, samples: str = "test samples") -> Table:
+    """Return an evaluation as a table for the terminal; `samples` says what it was done on."""
     area = result["auc"]
     table = Table("metric", "value", title=title)
-    table.add_row(
-        "test samples", f"{result['n_positive']} positive, {result['n_negative']} negative"
-    )
+    table.add_row(samples, f"{result['n_positive']} positive, {result['n_negative']} negative")
     bounds = f"{area['low']:.4f}-{area['high']:.4f}, {area['level']:.0%}, {area['method']}"
     table.add_row("AUC", f"{area['auc']:.4f} ({bounds})")
     for name, value in result["partial_auc"].items():
@@ -168,9 +214,13 @@ def evaluation_table(result: dict[str, Any], title: str) -> Table:
             "{:.4f} ({:.4f}-{:.4f})".format(point[name], *point[f"{name}_interval"])
             for name in ("tpr", "fpr")
         ]
-        table.add_row(key.replace("_", " "), f"{point['threshold']:.4g}")
+        table.add_row(key.replace("_", " "), threshold_text(point["threshold"]))
         table.add_row("TPR, FPR", " and ".join(rates))
-        table.add_row("PPV", f"{point['ppv']:.4f} at prevalence {point['prevalence']:.4f}")
+        table.add_row("PPV", f"{_number(point['ppv'])} at prevalence {point['prevalence']:.4f}")
         if "f1" in point:
-            table.add_row("F1, G-mean", f"{point['f1']:.4f}, {point['gmean']:.4f}")
+            table.add_row("F1, G-mean", f"{_number(point['f1'])}, {_number(point['gmean'])}")
     return table
+
+
+def _number(value: float) -> str:
+    return "-" if value != value else f"{value:.4f}"

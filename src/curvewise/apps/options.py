@@ -15,7 +15,13 @@ Source = Annotated[str, typer.Argument(help="A data source, such as table:FILE o
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
 DataDir = Annotated[Path | None, typer.Option(help="Folder with downloaded data sets.")]
 CacheDir = Annotated[Path | None, typer.Option(help="Folder for decoded images.")]
-Beta = Annotated[float | None, typer.Option(help="Thin the rare class of the training part.")]
+Beta = Annotated[
+    float | None,
+    typer.Option(
+        help="Thin the rare class of the training part to 1 in beta of the other; below the "
+        "data's own ratio the other class is thinned."
+    ),
+]
 Seed = Annotated[int, typer.Option(help="Seed of split, subsample, weights, order and draws.")]
 Target = Annotated[str | None, typer.Option(help="Column with the label (tables).")]
 Positive = Annotated[str | None, typer.Option(help="The positive class (default: the rarer).")]

@@ -13,6 +13,7 @@ from curvewise.apps.images import decoded_batches, find_images
 from curvewise.apps.scorer import Scorer, make_scorer
 from curvewise.artifacts import load
 from curvewise.data.cache import broken_text
+from curvewise.data.npz import read_samples
 from curvewise.data.tables import read_table
 from curvewise.errors import InputError
 from curvewise.tabular import TableEncoder
@@ -26,12 +27,13 @@ def predict(
     model_file: Path,
     out: Path,
     *,
+    overwrite: bool = False,
     progress: Progress | None = None,
     **settings: Any,
 ) -> dict[str, Any]:
-    """Score a table's rows, or image files and folders of them, into a CSV file.
+    """Score a table's rows, image files and folders of them, or an npz file, into a CSV file.
 
-    Which of the two it is, is the model's. `settings` are those of `make_scorer`. One row comes
+    Which of these it is, is the model's. `settings` are those of `make_scorer`. One row comes
     out for each that goes in; of an image that cannot be read, it says why and has no score.
     Returns a summary, ready for JSON.
     """
@@ -40,19 +42,25 @@ def predict(
             raise InputError(f"there is no {given} to predict; give a table, or images or folders")
     if out.is_dir() or any(out.resolve() == path.resolve() for path in (*inputs, model_file)):
         raise InputError(f"--out must be a CSV file of its own, got {out}")
+    if out.exists() and not overwrite:
+        raise InputError(f"{out} exists: choose another --out, or give --overwrite")
     above = next(place for place in out.resolve().parents if place.exists())
     if not above.is_dir() or not os.access(above, os.W_OK):
         raise InputError(f"--out must be in a folder that can be written to, got {out}")
     scorer = make_scorer(load(model_file), **settings)
-    if len(scorer.model.spec.in_shape) == 3:
+    if [given.suffix.lower() for given in inputs] == [".npz"]:
+        frame = score_arrays(scorer, inputs[0])
+    elif len(scorer.model.spec.in_shape) == 3:
         frame = score_images(scorer, find_images(inputs), progress)
     else:
         frame = score_table(scorer, inputs)
     write_csv(frame, out)
+    threshold = scorer.threshold
     summary = {
         "rows": len(frame),
         "positive": int(frame["positive"].sum()),
-        "threshold": scorer.threshold if np.isfinite(scorer.threshold) else None,
+        "threshold": threshold.value if np.isfinite(threshold.value) else None,
+        "threshold_from": threshold.origin,
         "out": str(out),
     }
     return summary | ({"unreadable": int((frame["note"] != "").sum())} if "note" in frame else {})
@@ -60,11 +68,32 @@ def predict(
 
 def score_table(scorer: Scorer, inputs: Sequence[Path]) -> pd.DataFrame:
     """Return score, positive, class and perhaps probability of each row of one table."""
+    if "encoder" not in scorer.model.preprocessing:
+        count, task = scorer.model.spec.in_shape[0], scorer.model.record.get("task", "arrays")
+        raise InputError(
+            f"this model takes {count} numbers a sample, as {task} has them: give an .npz file "
+            "with them as the array x (for images, features by curvewise embed), got "
+            f"{', '.join(map(str, inputs))}"
+        )
     encoder = table_encoder(scorer.model)
     if len(inputs) != 1 or not inputs[0].is_file():
         names = ", ".join(map(str, inputs)) or "none"
         raise InputError(f"this model predicts one CSV, TSV or Parquet file, got {names}")
     return scorer.columns(encoder.transform(read_table(inputs[0])))
+
+
+def score_arrays(scorer: Scorer, file: Path) -> pd.DataFrame:
+    """Return row (from 0) and the columns of the scorer for the array x, or x_test, of a file."""
+    if "encoder" in scorer.model.preprocessing:
+        raise InputError(f"this model predicts one CSV, TSV or Parquet file, got {file}")
+    samples, shape = read_samples(file), tuple(scorer.model.spec.in_shape)
+    if samples.shape[1:] != shape:
+        raise InputError(
+            f"this model takes samples of shape {shape}, got {samples.shape[1:]} in {file}"
+        )
+    frame = scorer.columns(samples)
+    frame.insert(0, "row", np.arange(len(frame)))
+    return frame
 
 
 def score_images(

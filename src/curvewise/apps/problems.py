@@ -2,21 +2,24 @@
 
 import hashlib
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, cast
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
-from curvewise.apps.embed import embed
-from curvewise.apps.train import normalization
+from curvewise.apps.embed import embedded
+from curvewise.apps.feature_bank import FeatureBank
+from curvewise.apps.train import normalization, read_weights
 from curvewise.data.options import SourceOptions
 from curvewise.data.registry import load_task
 from curvewise.data.task import Task, split_rows
 from curvewise.errors import InputError
+from curvewise.networks.registry import build_network, input_statistics
 from curvewise.sweep.plan import PlannedRun, Problem
 from curvewise.sweep.planning import ProblemInfo
+from curvewise.training.run import Normalization
 
 Features = NDArray[np.float32]
 
@@ -34,14 +37,19 @@ class Problems:
         self.data_dir, self.progress = data_dir, progress
         self.cache_dir = SourceOptions(cache_dir=cache_dir).cache_folder
         self._tasks: dict[str, Task] = {}
+        self._banks: dict[str, FeatureBank] = {}
 
     def describe(self, run: PlannedRun) -> ProblemInfo:
         """Return the fingerprint and kind of a run's data, without the work of features."""
         task = self._thinned(run)
-        if run.features.get("embed") and task.kind != "image":
-            raise InputError(f"embed needs images, got {task.name} with {task.kind}")
+        if run.features.get("embed"):
+            self._bank(run.features)  # a backbone that cannot be used is told before any work
+            if task.kind != "image":
+                raise InputError(f"embed needs images, got {task.name} with {task.kind}")
         changes = (run.features, run.validation, run.seed, _flat(run, task))
         digest = hashlib.sha256(f"{task.fingerprint} {changes}".encode())
+        if run.network.get("weights"):
+            digest.update(_weights_file(run).read_bytes())
         kind = "features" if run.features or _flat(run, task) else task.kind
         return ProblemInfo(digest.hexdigest(), kind)
 
@@ -49,7 +57,7 @@ class Problems:
         """Return the arrays that a run trains and is tested on."""
         task, info = self._thinned(run), self.describe(run)
         if run.features.get("embed"):
-            task = self._embedded(run)
+            task = embedded(task, self._bank(run.features), progress=self.progress)
         kept: NDArray[np.int64] | None = None
         if run.validation is not None:
             inner, kept = split_rows(
@@ -59,7 +67,7 @@ class Problems:
         parts = [task.x_train, task.x_test]
         if kept is not None:
             parts.append(np.asarray(whole.x_train[kept]))
-        scale = normalization(task) if info.kind == "image" else None
+        scale = _scale(run, task) if info.kind == "image" else None
         if info.kind == "features":
             parts = as_features(parts, pca=run.features.get("pca"))
         return Problem(
@@ -73,6 +81,7 @@ class Problems:
             normalization=scale,
             x_validation=None if kept is None else parts[2],
             y_validation=None if kept is None else whole.y_train[kept],
+            weights=_weights(run),
         )
 
     def _thinned(self, run: PlannedRun) -> Task:
@@ -94,18 +103,36 @@ class Problems:
             )
         return self._tasks[key]
 
-    def _embedded(self, run: PlannedRun) -> Task:
-        """Return the task with a backbone's features; computed once for all beta, then kept."""
-        task, backbone = self._task(run), str(run.features["embed"])
-        file = self.cache_dir / f"features-{backbone}-{task.fingerprint[:24]}.npz"
-        if not file.exists():
-            file.parent.mkdir(parents=True, exist_ok=True)
-            embed(task, file, backbone=backbone, progress=self.progress)
-        with np.load(file) as arrays:
-            made = replace(
-                task, kind="features", x_train=arrays["x_train"], x_test=arrays["x_test"]
-            )
-        return made if run.beta is None else made.at_beta(run.beta, seed=run.seed)
+    def _bank(self, features: dict[str, Any]) -> FeatureBank:
+        """Return the bank that all tasks share, so that an image's features are computed once."""
+        key = repr(features)
+        if key not in self._banks:
+            made = FeatureBank(self.cache_dir, features["embed"], features.get("size"))
+            self._banks[key] = made
+        return self._banks[key]
+
+
+def _weights_file(run: PlannedRun) -> Path:
+    path = Path(run.network["weights"])
+    if not path.is_file():
+        raise InputError(f"there is no weights file {path}")
+    return path
+
+
+def _weights(run: PlannedRun) -> dict[str, NDArray[Any]] | None:
+    if not run.network.get("weights"):
+        return None
+    return {name: value.numpy() for name, value in read_weights(_weights_file(run)).items()}
+
+
+def _scale(run: PlannedRun, task: Task) -> Normalization | None:
+    """Return what pixels are normalised by: published weights want what they were trained on."""
+    if run.network.get("weights"):
+        with torch.device("meta"):
+            network = build_network(run.network["name"], in_shape=task.x_train.shape[1:])
+        if (published := input_statistics(network)) is not None:
+            return published
+    return normalization(task)
 
 
 def _flat(run: PlannedRun, task: Task) -> bool:

@@ -8,7 +8,8 @@ import pandas as pd
 from numpy.typing import NDArray
 from torch import Tensor
 
-from curvewise.errors import InputError, require_number
+from curvewise.apps.thresholds import Threshold, find_threshold
+from curvewise.errors import InputError
 from curvewise.family import LossFamily
 from curvewise.losses.landscape import calibrated_probability
 from curvewise.training.model import Model
@@ -21,7 +22,7 @@ class Scorer:
 
     model: Model
     lam: Tensor
-    threshold: float
+    threshold: Threshold
     calibrated: bool
     prior: float | None
 
@@ -29,8 +30,9 @@ class Scorer:
         """Return score (z1 - z0), positive (0 or 1), class and perhaps probability of samples."""
         network, scale = self.model.network, self.model.normalization
         logits = logits_at(network, x, self.lam, normalization=scale)[0]
-        score = (logits[:, 1] - logits[:, 0]).numpy()
-        called = score.astype(np.float64) >= self.threshold
+        # As float64, so that a file has all the digits, and comparing them gives these calls.
+        score = (logits[:, 1] - logits[:, 0]).numpy().astype(np.float64)
+        called = score >= self.threshold.value
         negative, positive = self.model.class_names
         columns: dict[str, Any] = {
             "score": score,
@@ -60,47 +62,24 @@ def make_scorer(
 ) -> Scorer:
     """Return the scorer of these settings; all that is wrong with them is said before any work.
 
-    A sample is called positive if its score reaches `threshold` (default 0, the paper's t = 0.5),
-    or with `max_fpr` or `min_tpr` the one which keeps that rate on the model's test part.
-    `prior`, the share of positives to expect, implies `calibrated`.
+    A sample is called positive if its score reaches `threshold`, or with `max_fpr` or `min_tpr`
+    the one which keeps that rate on the model's test part; without any of them, what training
+    chose, or 0 (the paper's t = 0.5). `prior` is the share of positives to expect in calibrated
+    probabilities.
     """
     if len(model.class_names) != 2:
         raise InputError(f"predict needs a model of two classes, got {len(model.class_names)}")
-    rule = {"threshold": threshold, "max_fpr": max_fpr, "min_tpr": min_tpr}
-    given = {name: value for name, value in rule.items() if value is not None}
-    if len(given) > 1:
-        raise InputError(f"one of --threshold, --max-fpr, --min-tpr can be given, got {given}")
-    calibrated = calibrated or prior is not None
+    if prior is not None and not calibrated:
+        raise InputError(f"--prior is for probabilities: give --calibrated too, got {prior:g} alone")
     if calibrated and not isinstance(model.objective, LossFamily):
         kind = type(model.objective).__name__
         raise InputError(f"calibrated probabilities need the vector-scaling loss, got {kind}")
     lam = model.lam(**({} if tau is None else {"tau": tau}))
-    if lam.tolist() != model.lam().tolist() and (max_fpr is not None or min_tpr is not None):
-        raise InputError(
-            "--max-fpr and --min-tpr know thresholds at the model's own lambda, got --tau too: "
-            "choose a --threshold by curvewise evaluate"
-        )
-    at = 0.0 if threshold is None else require_number("threshold", threshold, -float("inf"))
-    if max_fpr is not None or min_tpr is not None:
-        at = _threshold(model, max_fpr=max_fpr, min_tpr=min_tpr)
-    return Scorer(model, lam, at, calibrated, prior)
-
-
-def _threshold(model: Model, *, max_fpr: float | None, min_tpr: float | None) -> float:
-    """Return the threshold that `choose_operating_point` would choose on the model's test part."""
-    corners = model.record.get("test_roc")
-    if corners is None:
-        raise InputError(
-            "--max-fpr and --min-tpr need a model that was tested by curvewise train, got one "
-            "without a test part: give a --threshold"
-        )
-    fpr, tpr = np.array(corners["fpr"]), np.array(corners["tpr"])
-    if max_fpr is not None:
-        allowed = fpr <= require_number("max_fpr", max_fpr, 0, 1)
-    else:
-        assert min_tpr is not None
-        enough = tpr >= require_number("min_tpr", min_tpr, 0, 1)
-        allowed = fpr == fpr[enough].min()
-    best = int(np.argmax(np.where(allowed, tpr, -1.0)))  # of equals the highest threshold
-    # The first corner calls nothing positive: its threshold is +inf, which JSON does not have.
-    return float("inf") if best == 0 else float(corners["thresholds"][best])
+    found = find_threshold(
+        model,
+        own_lambda=lam.tolist() == model.lam().tolist(),
+        threshold=threshold,
+        max_fpr=max_fpr,
+        min_tpr=min_tpr,
+    )
+    return Scorer(model, lam, found, calibrated, prior)

@@ -1,10 +1,12 @@
 """`curvewise sweep run|status|export`: many models into one store."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from rich import box
 from rich.console import Console
 from rich.table import Table
 
@@ -48,7 +50,7 @@ def sweep_run(
     with showing() as progress:
         problems = Problems(data_dir=data_dir, cache_dir=cache_dir, progress=progress)
         if dry_run:
-            _dry_run(spec, problems, workers, as_json)
+            _dry_run(spec, problems, path, workers, as_json)
             return
         chosen = make_executor(executor, workers=workers, address=address, gpus=gpus)
         with Store(path) as store:
@@ -66,20 +68,32 @@ def sweep_run(
         )
 
 
-def _dry_run(spec: Any, problems: Any, workers: int | None, as_json: bool) -> None:
+def _dry_run(
+    spec: Any, problems: Any, store_file: Path, workers: int | None, as_json: bool
+) -> None:
     from curvewise.apps.sweeping import duration
     from curvewise.sweep.estimate import estimated_seconds
     from curvewise.sweep.executors import processors
     from curvewise.sweep.planning import make_plan
+    from curvewise.sweep.store import Store
 
     plan = make_plan(spec, problems.describe)
+    runs = dict.fromkeys(identity for _, identity, _ in plan.rows)
+    finished: set[str] = set()
+    if store_file.exists():
+        with Store(store_file, readonly=True) as store:
+            finished = store.finished(list(runs))
+    waiting = [stack for stack in plan.stacks if not finished.issuperset(stack.identities)]
     count = workers or processors()
-    seconds = estimated_seconds(plan, problems.load, workers=count)
+    left = replace(plan, stacks=waiting)
+    seconds = estimated_seconds(left, problems.load, workers=count)
+    counts = {"runs": len(runs), "done": len(finished), "stacks": len(plan.stacks)}
     if as_json:
-        print(json.dumps({"runs": len(plan.rows), "stacks": len(plan.stacks), "seconds": seconds}))
+        print(json.dumps({**counts, "seconds": seconds}))
         return
+    done = f", {len(finished):,} done" if finished else ""
     print(
-        f"{spec.name}: {len(plan.rows):,} runs in {len(plan.stacks):,} stacks, "
+        f"{spec.name}: {len(runs):,} runs in {len(plan.stacks):,} stacks{done}, "
         f"about {duration(seconds)} in {count} workers"
     )
 
@@ -95,23 +109,26 @@ def sweep_status(
     from curvewise.sweep.store import Store
 
     with Store(store_file, readonly=True) as store:
-        sweeps = store.sweeps()
+        latest = {each.name: each.id for each in store.sweeps()}
         listed = {
-            each.name: [vars_of(row) for row in store.status(each.id, by_task=by_task)]
-            for each in sweeps
+            name: [vars_of(row) for row in store.status(sweep, by_task=by_task)]
+            for name, sweep in latest.items()
         }
-        reasons = [
-            {"run": record.identity[:12], "method": record.run.label, "why": record.message}
-            for record in (store.runs(state="failed") if failed else ())
-        ]
+        reasons = {
+            record.identity: {
+                "run": record.identity[:12], "method": record.run.label, "why": record.message
+            }
+            for sweep in (latest.values() if failed else ())
+            for record in store.runs(sweep, state="failed")
+        }  # fmt: skip
     if as_json:
-        print(json.dumps({"sweeps": listed, "failed": reasons}))
+        print(json.dumps({"sweeps": listed, "failed": list(reasons.values())}))
         return
     if not listed:
         print(f"{store_file} holds no sweep yet")
     for name, rows in listed.items():
         _print_status(rows, title=name)
-    for reason in reasons:
+    for reason in reasons.values():
         last = reason["why"].strip().splitlines()[-1] if reason["why"].strip() else "?"
         print(f"{reason['run']} {reason['method']}: {last}")
 
@@ -139,17 +156,24 @@ def vars_of(row: Any) -> dict[str, Any]:
 
 
 def _print_status(rows: list[dict[str, Any]], title: str | None = None) -> None:
-    table = Table(title=title)
+    """Print counts and AUC; counts that are all 0 have no column, so that names have room."""
+    table = Table(title=title, box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
     by_task = any(row["task"] is not None for row in rows)
-    counts = ("done", "pending", "diverged", "failed")
-    for column in (*(["task"] if by_task else []), "method", *counts, "mean AUC", "min", "max"):
-        table.add_column(column)
+    rare = [name for name in ("pending", "diverged", "failed") if any(row[name] for row in rows)]
+    for column in (*(["task"] if by_task else []), "method"):
+        table.add_column(column, overflow="fold")
+    for column in ("done", *rare, "mean AUC", "min", "max"):
+        table.add_column(column, overflow="fold", justify="right")
+    shown = None
     for row in rows:
+        if by_task and shown not in (None, row["task"]):
+            table.add_section()
         areas = [row[name] for name in ("mean_auc", "min_auc", "max_auc")]
         table.add_row(
-            *([row["task"]] if by_task else []),
+            *(["" if row["task"] == shown else row["task"]] if by_task else []),
             row["label"],
-            *(f"{row[name]:,}" for name in counts),
+            *(f"{row[name]:,}" for name in ("done", *rare)),
             *("-" if area is None else f"{area:.4f}" for area in areas),
         )
+        shown = row["task"]
     Console().print(table)

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from curvewise.apps.commands import require_folder
 from curvewise.apps.evaluate import draw_roc, evaluation
 from curvewise.artifacts import describe_objective, load_state, save, save_state
 from curvewise.data.task import Task
@@ -25,7 +26,7 @@ from curvewise.roc.curve import roc_curve
 from curvewise.training.loop import Fitted, Progress, fit
 from curvewise.training.model import Model, NetworkSpec
 from curvewise.training.recipe import Recipe
-from curvewise.training.run import Normalization
+from curvewise.training.run import Normalization, TrainingState
 from curvewise.version import VERSION
 
 MODEL, STATE, RUN = "model.safetensors", "state.safetensors", "run.json"
@@ -54,6 +55,8 @@ def train(
     seed: int | None = None,
     save_minutes: float = 5.0,
     rule: dict[str, float] | None = None,
+    part: str = "test part",
+    test_digest: str | None = None,
     on_progress: Callable[[Progress], None] | None = None,
 ) -> Outcome:
     """Train on the task's training part and evaluate once, at the end, on its test part.
@@ -61,17 +64,26 @@ def train(
     The folder gets model.safetensors, metrics.json and roc.png; while training, state.safetensors
     every `save_minutes`, and when stopped by Ctrl-C. `resume` goes on from that state. `seed` is
     the one that split the task: the model remembers it, so that nobody tests it on training data.
+    It also remembers the operating point that `rule` chooses, with `part`, the name of what the
+    task has as its test part, and `test_digest`, that of the source's own (default: the task's).
     """
     require_free(folder, resume=resume)
+    if recipe.augment != "none" and task.kind != "image":
+        raise InputError(f"augment = {recipe.augment} needs images, got {task.name}")
     spec = default_spec(task, network)
     body = spec.build(seed=recipe.seed_weights)
     untouched = [] if weights is None else load_weights(body, read_weights(weights))
     # A network with published weights wants the pixels that those were trained on.
     scale = input_statistics(body) or normalization(task)
     identity = _identity(task, spec, objective)
-    state_file = folder / STATE
+
+    def keep(state: TrainingState) -> None:
+        write_json(folder / RUN, identity)
+        save_state(state, folder / STATE)
+
     with _folder(folder):
-        _claim(folder, identity, resume=resume)
+        if resume:
+            _require_same(folder, identity)
         fitted = fit(
             body,
             objective,
@@ -79,11 +91,11 @@ def train(
             task.y_train,
             recipe,
             normalization=scale,
-            state=load_state(state_file) if resume else None,
-            on_progress=_keeping(state_file, save_minutes, on_progress),
+            state=load_state(folder / STATE) if resume else None,
+            on_progress=_keeping(keep, save_minutes, on_progress),
         )
     if not fitted.finished:
-        save_state(fitted.state, state_file)
+        keep(fitted.state)
         return Outcome(folder, None, {}, fitted.steps, False)
     model = Model(
         network=fitted.network,
@@ -96,12 +108,14 @@ def train(
         preprocessing=task.details,
         record=_record(task, fitted, identity["data"]) | {"not_loaded": untouched, "seed": seed},
     )
-    metrics = _deliver(model, task, folder, rule)
+    model.record["test_digest"] = test_digest or task.test_digest
+    metrics = _deliver(model, task, folder, rule, part)
     return Outcome(folder, model, metrics, fitted.steps, True)
 
 
 def require_free(folder: Path, *, resume: bool) -> None:
     """Raise `InputError` if the folder has a model, or a stopped run that is not to be resumed."""
+    require_folder(folder)
     model_file, state_file = folder / MODEL, folder / STATE
     if model_file.exists():
         raise InputError(f"{model_file} is there already; choose another folder or remove it")
@@ -141,12 +155,9 @@ def _identity(task: Task, spec: NetworkSpec, objective: Objective) -> dict[str, 
     }
 
 
-def _claim(folder: Path, identity: dict[str, Any], *, resume: bool) -> None:
-    """Note what is trained in the folder, or compare with what was noted."""
+def _require_same(folder: Path, identity: dict[str, Any]) -> None:
+    """Raise `InputError` if another run was begun in the folder, by the note beside its state."""
     note = folder / RUN
-    if not resume:
-        write_json(note, identity)
-        return
     begun = json.loads(note.read_text()) if note.exists() else identity
     changed = [name for name in identity if begun.get(name) != identity[name]]
     if changed:
@@ -157,34 +168,47 @@ def _claim(folder: Path, identity: dict[str, Any], *, resume: bool) -> None:
 
 
 def _keeping(
-    state_file: Path, minutes: float, on_progress: Callable[[Progress], None] | None
+    keep: Callable[[TrainingState], None],
+    minutes: float,
+    on_progress: Callable[[Progress], None] | None,
 ) -> Callable[[Progress], None]:
-    """Return a callback that saves the state every so many minutes, after the given one."""
-    last_saved = time.monotonic()
+    """Return a callback that keeps the state every so many minutes, after the given one."""
+    last_kept = time.monotonic()
 
-    def keep(progress: Progress) -> None:
-        nonlocal last_saved
+    def step(progress: Progress) -> None:
+        nonlocal last_kept
         if on_progress is not None:
             on_progress(progress)
-        if time.monotonic() - last_saved > 60 * minutes:
-            save_state(progress.state(), state_file)
-            last_saved = time.monotonic()
+        if time.monotonic() - last_kept > 60 * minutes:
+            keep(progress.state())
+            last_kept = time.monotonic()
 
-    return keep
+    return step
 
 
 def _deliver(
-    model: Model, task: Task, folder: Path, rule: dict[str, float] | None
+    model: Model, task: Task, folder: Path, rule: dict[str, float] | None, part: str
 ) -> dict[str, Any]:
     """Evaluate the model, write model, metrics and figure, and clear the state away."""
     score = model.scores(task.x_test)
     metrics = evaluation(task.y_test, score, rule=rule)
     curve = roc_curve(task.y_test, score)
+    model.record["measured_on"] = part
     model.record["test_roc"] = {
         "fpr": curve.fpr.tolist(),
         "tpr": curve.tpr.tolist(),
         "thresholds": [None, *curve.thresholds[1:].tolist()],
     }
+    if rule:
+        chosen = metrics["chosen_on_these_data"]
+        at = dict(zip(model.objective.drawn, model.lam()[0].tolist(), strict=True))
+        about = {name: chosen[name] for name in ("threshold", "tpr", "fpr")}
+        model.record["operating_point"] = {
+            "rule": rule,
+            "lambda": at,
+            "measured_on": part,
+            **without_nan(about),  # a threshold of +inf, which nothing reaches, becomes None
+        }
     save(model, folder / MODEL)
     write_json(folder / "metrics.json", metrics)
     draw_roc(task.y_test, score, metrics, task.name, folder / "roc.png")
@@ -221,9 +245,11 @@ def read_weights(path: Path) -> dict[str, torch.Tensor]:
 
             return load_file(path)
         state = torch.load(path, map_location="cpu", weights_only=True)
-    except Exception as error:  # every reader has errors of its own
-        first = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-        raise InputError(f"{path} cannot be read as plain weights: {first}") from None
+    except Exception:  # every reader has errors of its own
+        raise InputError(
+            f"{path} cannot be read as plain weights: it must be a whole .safetensors file, or "
+            "one by torch.save that holds tensors only"
+        ) from None
     if not isinstance(state, dict):
         raise InputError(f"{path} must hold a dictionary of tensors, got {type(state).__name__}")
     return state

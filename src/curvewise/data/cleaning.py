@@ -1,4 +1,4 @@
-"""Finding and removing what `cached_images` has left on disk."""
+"""Finding and removing what `cached_images` and banks of features have left on disk."""
 
 import re
 import shutil
@@ -12,16 +12,19 @@ from pathlib import Path
 from curvewise.data.cache import STALE_SECONDS
 from curvewise.errors import InputError, require_number
 
-FINISHED = re.compile(r"[a-zA-Z0-9-]+-\d+px-[0-9a-f]{20}")
+FINISHED = re.compile(r"(?:[a-zA-Z0-9-]+-\d+px-[0-9a-f]{20}|features-[a-z0-9-]+)")
 INTERRUPTED = re.compile(rf"\.unfinished-{FINISHED.pattern}-[0-9a-f]{{32}}")
-INSIDE = re.compile(r"images\.npy|index\.json|rows-[0-9a-f]{20}\.npy|\.unfinished-[0-9a-f]{32}")
+INSIDE = re.compile(
+    r"images\.npy|index\.json|(?:rows-[0-9a-f]{20}|chunk-[0-9a-f]{32})\.npy"
+    r"|\.unfinished-[0-9a-f]{32}"
+)
 NEIGHBOURS = frozenset({"openml"})  # downloads that live beside the decoded images
 DAY = 86_400.0
 
 
 @dataclass(frozen=True)
 class FoundCache:
-    """A folder of decoded images: bytes on disk, days since its last use, and its state.
+    """A folder of decoded images or features: bytes on disk, days since its last use, its state.
 
     An unfinished one is "interrupted", or "being written" if that was less than an hour ago:
     another process may be at work on it.
@@ -36,8 +39,8 @@ class FoundCache:
 def find_caches(folder: Path, *, older_than: float = 0.0) -> list[FoundCache]:
     """Return the caches in a folder that have not been used for `older_than` days, by name.
 
-    Only folders that are named and filled as `cached_images` does it are caches. A folder that
-    has other things and no cache is refused: it was probably named by mistake.
+    Only folders named and filled as `cached_images` or a bank of features does it are caches. A
+    folder that has other things and no cache is refused: it was probably named by mistake.
     """
     require_number("older_than", older_than, 0)
     if not folder.is_dir():

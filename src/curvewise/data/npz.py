@@ -78,6 +78,19 @@ def npz(argument: str, options: SourceOptions) -> Task:
     )
 
 
+def read_samples(path: Path) -> NDArray[Any]:
+    """Return the samples x of a .npz file, or x_test where it has no x, without labels."""
+    arrays = _read(path)
+    name = next((name for name in ("x", "x_test") if name in arrays), None)
+    if name is None:
+        raise InputError(
+            f"{path.name} must have an array x or x_test, got {', '.join(arrays) or 'none'}"
+        )
+    if arrays[name].shape[:1] == (0,):
+        raise InputError(f"{name} of {path.name} must have a row or more, got none")
+    return _checked(arrays[name], f"{name} of {path.name}")
+
+
 def _read(path: Path) -> Arrays:
     try:
         # A pickle inside could run anything.

@@ -114,9 +114,20 @@ def _read_text(path: Path) -> pd.DataFrame:
     except (pd.errors.ParserError, pd.errors.ParserWarning, OSError, EOFError) as error:
         raise InputError(
             f"{path.name} must be a table with as many fields in each row as in its header, "
-            f"got: {str(error).strip()}"
+            f"got: {_misshapen(str(error))}"
         ) from None
     return frame.set_axis(header.iloc[0].tolist(), axis=1)
+
+
+def _misshapen(reason: str) -> str:
+    """Return what a reader says of a text file, in words for those who made the file."""
+    if found := re.search(r"Expected (\d+) fields in line (\d+), saw (\d+)", reason):
+        return f"{found[3]} fields in line {found[2]} and {found[1]} before"
+    if found := re.search(r"EOF inside string starting at row (\d+)", reason):
+        return f"a quotation mark in line {int(found[1]) + 1} that nothing closes"
+    if reason.startswith("Length of header"):
+        return "rows with more fields than the header"
+    return reason.strip()
 
 
 def _read_parquet(path: Path) -> pd.DataFrame:

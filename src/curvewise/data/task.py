@@ -1,6 +1,7 @@
 """`Task`: what every data source returns, and how it is split and thinned."""
 
 import hashlib
+import warnings
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -13,6 +14,8 @@ from curvewise.errors import InputError, require_number, require_open
 from curvewise.imbalance import subsample_to_beta
 
 KINDS = ("image", "features")
+FEW = 5  # positives below which a thinned task is hardly one
+BETA_TOLERANCE = 0.05  # by which whole samples may miss the beta that was asked for
 
 
 @dataclass(frozen=True)
@@ -73,8 +76,15 @@ class Task:
         )
 
     def at_beta(self, beta: float, *, seed: int) -> "Task":
-        """Return the task with its training part thinned to beta; class 1 is the rare one."""
-        return self.rows(subsample_to_beta(self.y_train, beta, seed=seed, minority=1))
+        """Return the task with its training part thinned to beta; class 1 is the rare one.
+
+        That is as `subsample_to_beta` does it: a beta below the data's own thins class 0 instead,
+        and one sample of class 1 stays whatever beta is. A warning tells of both.
+        """
+        thinned = self.rows(subsample_to_beta(self.y_train, beta, seed=seed, minority=1))
+        if note := _thinning_note(beta, self.class_counts, thinned.class_counts):
+            warnings.warn(note, stacklevel=2)
+        return thinned
 
     def with_validation(self, fraction: float, *, seed: int) -> "Task":
         """Return a task whose test part is a split of the training part; the test set is not used.
@@ -89,13 +99,39 @@ class Task:
     @property
     def fingerprint(self) -> str:
         """Hash of everything that training and testing see."""
-        digest = hashlib.sha256(repr((self.name, self.kind, self.class_names)).encode())
-        for array in (self.x_train, self.y_train, self.x_test, self.y_test, self.weights):
-            if array is not None:
-                digest.update(repr((array.shape, array.dtype.str)).encode())
-                for start in range(0, len(array), 4096):  # a memory map may not fit in memory
-                    digest.update(np.ascontiguousarray(array[start : start + 4096]).data)
-        return digest.hexdigest()
+        arrays = (self.x_train, self.y_train, self.x_test, self.y_test, self.weights)
+        return arrays_digest(*arrays, about=repr((self.name, self.kind, self.class_names)))
+
+    @property
+    def test_digest(self) -> str:
+        """Hash of the test part alone, which thinning leaves as it is."""
+        return arrays_digest(self.x_test, self.y_test)
+
+
+def arrays_digest(*arrays: NDArray[Any] | None, about: str = "") -> str:
+    """Return the sha256 (hex) of a text and of the arrays that there are."""
+    digest = hashlib.sha256(about.encode())
+    for array in arrays:
+        if array is not None:
+            digest.update(repr((array.shape, array.dtype.str)).encode())
+            for start in range(0, len(array), 4096):  # a memory map may not fit in memory
+                digest.update(np.ascontiguousarray(array[start : start + 4096]).data)
+    return digest.hexdigest()
+
+
+def _thinning_note(beta: float, before: tuple[int, ...], after: tuple[int, ...]) -> str:
+    """Return what somebody who asked for beta should know of the counts (n0, n1), or ""."""
+    gone, rest = before[0] - after[0], after[0] / after[1]
+    if gone:
+        return (
+            f"beta = {beta:.10g} is below the data's own {before[0] / before[1]:.4g}: {gone:,} of "
+            f"the {before[0]:,} majority samples are left out"
+        )
+    if after[1] < before[1] and (after[1] < FEW or abs(rest / beta - 1) > BETA_TOLERANCE):
+        return (
+            f"beta = {beta:.10g} leaves {after[1]:,} of {before[1]:,} positives, beta {rest:.4g}"
+        )
+    return ""
 
 
 def split_rows(

@@ -76,7 +76,7 @@ def _require_free(target: Path, overwrite: bool) -> None:
     if target.is_dir():
         raise InputError(f"the exported file must not be a folder, got {target}")
     if target.exists() and not overwrite:
-        raise InputError(f"{target} exists: choose another name, or ask for it to be overwritten")
+        raise InputError(f"{target} exists: choose another name, or give --overwrite")
 
 
 def _rows(store: Store, sweep: int | str | None) -> Iterator[Row]:

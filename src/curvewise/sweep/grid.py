@@ -22,6 +22,7 @@ from curvewise.sweep.methods import (
 from curvewise.training.recipe import Recipe, preset
 
 MOST_RUNS = 1_000_000
+MOST_REPEATS = 1_000
 DEFAULT_PRESET = "quick"
 # Everything in a recipe but the seeds, which a sweep sets itself.
 RECIPE_SETTINGS = tuple(name for name in Recipe.model_fields if not name.startswith("seed_"))
@@ -33,25 +34,29 @@ class MethodGrid:
 
     Points are numbered with the last list running fastest. Lists are in the order of the method's
     settings, then of the recipe's, whatever the order they came in, so that a point keeps its
-    number, and with it its seeds, when lines are moved.
+    number, and with it its seeds, when lines are moved. With `repeats` every combination of
+    settings is that many points in a row, which differ in their seeds alone.
     """
 
     method: str
     label: str
     settings: dict[str, tuple[Setting, ...]]
     recipe: dict[str, tuple[Any, ...]]
+    repeats: int = 1
 
     @property
     def size(self) -> int:
-        """How many points the grid has."""
-        return prod(len(values) for values in (*self.settings.values(), *self.recipe.values()))
+        """How many points the grid has, repeats included."""
+        lists = (*self.settings.values(), *self.recipe.values())
+        return self.repeats * prod(len(values) for values in lists)
 
     def points(self) -> Iterator[tuple[dict[str, Setting], dict[str, Any]]]:
         """Yield the settings of each point, its own and its changes to the recipe."""
         changes = list(_combinations(self.recipe))
         for settings in _combinations(self.settings):
             for change in changes:
-                yield settings, change
+                for _ in range(self.repeats):
+                    yield settings, change
 
     def shared_point(self, other: "MethodGrid", base: Recipe) -> dict[str, Any] | None:
         """Return a point that another grid has too, under the same number; None if there is none.
@@ -71,6 +76,7 @@ class MethodGrid:
         return {
             "method": self.method,
             "label": self.label,
+            **({} if self.repeats == 1 else {"repeats": self.repeats}),
             **{name: [_plain(value) for value in values] for name, values in lists.items()},
         }
 
@@ -80,9 +86,9 @@ def read_method(given: Any, base: Recipe | None) -> MethodGrid:
 
     `base` is the recipe that its changes are made to; None leaves out the check of that.
 
-    >>> grid = read_method({"method": "vs", "omega": [0.5, 0.9], "tau": 2}, None)
+    >>> grid = read_method({"method": "vs", "omega": [0.5, 0.9], "tau": 2, "repeats": 3}, None)
     >>> grid.size, grid.label, grid.settings["tau"]
-    (2, 'VS', (2.0,))
+    (6, 'VS', (2.0,))
     """
     if not isinstance(given, Mapping):
         raise InputError(f"must be a table with a method, got {given!r}")
@@ -93,9 +99,12 @@ def read_method(given: Any, base: Recipe | None) -> MethodGrid:
     label = given.get("label", method.label)
     if not isinstance(label, str) or not label.strip():
         findings.append(f"label must be a text, got {label!r}")
-    lists = {
-        name: value for name, value in given.items() if name not in ("method", "label", "grid")
-    }
+    repeats = given.get("repeats", 1)
+    if type(repeats) is not int or not 1 <= repeats <= MOST_REPEATS:
+        findings.append(f"repeats must be a whole number in [1, {MOST_REPEATS}], got {repeats!r}")
+        repeats = 1
+    own_words = ("method", "label", "grid", "repeats")
+    lists = {name: value for name, value in given.items() if name not in own_words}
     if "grid" in given:
         findings += _paper_lists(method.name, given["grid"], lists)
     own = {name: lists.pop(name, default) for name, default in method.settings.items()}
@@ -107,7 +116,7 @@ def read_method(given: Any, base: Recipe | None) -> MethodGrid:
         twice = [value for value, count in Counter(values).items() if count > 1]
         findings += [f"values of {name} must differ, got {value!r} twice" for value in twice]
     recipe = _recipe_lists(method.name, lists, findings)
-    grid = MethodGrid(method.name, label, settings, recipe)
+    grid = MethodGrid(method.name, label, settings, recipe, repeats)
     if method.draws and not findings:
         fixed = {n: [v for v in values if not isinstance(v, str)] for n, values in settings.items()}
         if all(fixed.values()):  # then some point has a number for each
@@ -209,10 +218,11 @@ def _recipe_lists(
     method: str, lists: Mapping[str, Any], findings: list[str]
 ) -> dict[str, tuple[Any, ...]]:
     """Return the lists of the recipe's settings in its order."""
+    others = (*RECIPE_SETTINGS, "repeats")
     for name in lists:
         if wrong := _foreign(name):
             known = name in Recipe.model_fields
-            findings.append(wrong if known else foreign_setting(method, name, RECIPE_SETTINGS))
+            findings.append(wrong if known else foreign_setting(method, name, others))
     recipe = {}
     for name in RECIPE_SETTINGS:
         if name not in lists:

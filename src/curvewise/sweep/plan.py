@@ -33,8 +33,9 @@ class PlannedRun:
     method, settings
         "vs" and {"omega": 0.5, ...}; numbers, or densities as texts LOW:HIGH:HEIGHT.
     network, features
-        {"name": "mlp", "hidden": [64, 64]}, {"name": None} for the one that suits the data;
-        {"pca": 64}, {"embed": "efficientnet-lite0"} or {}.
+        {"name": "mlp", "hidden": [64, 64]}, {"name": None} for the one that suits the data,
+        with "weights" for a file of weights to start from;
+        {"pca": 64}, {"embed": "efficientnet-lite0"}, perhaps with "size", or {}.
     recipe
         All settings of a `Recipe`, seeds included.
     evaluate
@@ -78,7 +79,8 @@ class Problem:
     """The arrays that a stack trains and is tested on.
 
     `x_*` are uint8 images (n, C, H, W) or float32 features (n, d), `y_*` int64 labels (n,);
-    `normalization` is (mean, std) per channel of images.
+    `normalization` is (mean, std) per channel of images, `weights` what networks start from if
+    that is not drawn.
     """
 
     x_train: NDArray[Any]
@@ -91,6 +93,7 @@ class Problem:
     normalization: Normalization | None = None
     x_validation: NDArray[Any] | None = None
     y_validation: NDArray[np.int64] | None = None
+    weights: dict[str, NDArray[Any]] | None = None
 
 
 @dataclass(frozen=True)

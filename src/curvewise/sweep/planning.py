@@ -36,7 +36,8 @@ class Plan:
 
 def problem_key(run: PlannedRun) -> str:
     """Return a text that runs on the same data share."""
-    return repr((run.task, run.beta, run.seed, run.features, run.validation, run.data))
+    parts = (run.task, run.beta, run.seed, run.features, run.validation, run.data)
+    return repr((*parts, run.network.get("weights")))
 
 
 def make_plan(

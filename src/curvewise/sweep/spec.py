@@ -19,6 +19,7 @@ from pydantic import (
     field_validator,
     model_validator,
 )
+from pydantic_core import PydanticCustomError
 
 from curvewise.errors import InputError, did_you_mean
 from curvewise.networks.mlp import MLP
@@ -48,6 +49,13 @@ def _listed(value: Any) -> Any:
     return value
 
 
+def _seed_list(value: Any) -> Any:
+    """Return a list of seeds; a number alone could be meant as one seed, or as how many."""
+    if not isinstance(value, list | tuple):
+        raise PydanticCustomError("seeds", "must be a list, such as [0, 1, 2]")
+    return _listed(value)
+
+
 def _distinct(values: Iterable[Any]) -> None:
     seen: set[Any] = set()
     for value in values:
@@ -70,15 +78,20 @@ class DataSettings(_Section):
 
 
 class Features(_Section):
-    """What the networks see instead of the data: principal components, or a backbone's output."""
+    """What the networks see instead of the data: principal components, or a backbone's output.
+
+    With both it is the principal components of the backbone's output. `size` is the side in pixels
+    that images are resized to for the backbone.
+    """
 
     pca: int | None = Field(default=None, ge=1)
     embed: str | None = Field(default=None, min_length=1)
+    size: int | None = Field(default=None, ge=8)
 
     @model_validator(mode="after")
-    def _one_of_them(self) -> Self:
-        if self.pca is not None and self.embed is not None:
-            raise ValueError(f"one of pca and embed at most, got {self.pca} and {self.embed!r}")
+    def _size_needs_embed(self) -> Self:
+        if self.size is not None and self.embed is None:
+            raise ValueError(f"size goes together with embed, got size = {self.size} alone")
         return self
 
 
@@ -101,7 +114,7 @@ class Spec(BaseModel):
         tuple[Annotated[float | None, Field(strict=True, ge=1)], ...], BeforeValidator(_listed)
     ] = (None,)
     seeds: Annotated[
-        tuple[Annotated[int, Field(strict=True, ge=0, le=10**9)], ...], BeforeValidator(_listed)
+        tuple[Annotated[int, Field(strict=True, ge=0, le=10**9)], ...], BeforeValidator(_seed_list)
     ] = (0,)
     validation: float | None = Field(None, strict=True, gt=0, lt=1)
     data: DataSettings = DataSettings()
@@ -332,6 +345,9 @@ def _try_network(network: Mapping[str, Any], *, on_features: bool) -> None:
     """Raise unless the network can be built; on the "meta" device that costs no memory."""
     options = dict(network)
     name = options.pop("name")
+    weights = options.pop("weights", None)
+    if weights is not None and not (isinstance(weights, str) and isinstance(name, str)):
+        raise InputError(f"weights must be a file for a named network, got {weights!r}")
     if name is None:
         if options:
             raise InputError(f"needs a name to take {', '.join(options)}, got none")

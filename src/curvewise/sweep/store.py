@@ -14,7 +14,6 @@ import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal, Self, get_args
 
@@ -23,6 +22,7 @@ from numpy.typing import NDArray
 
 from curvewise.errors import InputError, did_you_mean, require_choice
 from curvewise.sweep import schema
+from curvewise.sweep.membership import now, register
 from curvewise.sweep.plan import PlannedRun, Problem, Result, State
 from curvewise.sweep.records import (
     KnownProblem,
@@ -141,37 +141,13 @@ class Store:
 
         The same name and spec are the same sweep, which then consists of these runs: if the data
         or the numerical version have changed, so have the identities. Known runs are only linked.
+        The name stands for the spec that was registered last, also where an earlier one returns.
         """
         if not runs:
             raise InputError(f"a sweep must have one run or more, {name!r} has none")
         text = json.dumps(spec, allow_nan=False)
         with self._transaction() as connection:
-            connection.execute(
-                "INSERT OR IGNORE INTO sweeps (name, spec, created) VALUES (?, ?, ?)",
-                (name, text, _now()),
-            )
-            found = connection.execute(
-                "SELECT id FROM sweeps WHERE name = ? AND spec = ?", (name, text)
-            )
-            sweep = int(found.fetchone()[0])
-            connection.executemany(
-                "INSERT OR IGNORE INTO runs (identity, fingerprint, task, label, plan, plan_sum) "
-                "VALUES (?, ?, ?, ?, ?, ?)",
-                (
-                    (identity, fingerprint, run.task, run.label, *summed(vars(run)))
-                    for run, identity, fingerprint in runs
-                ),
-            )
-            connection.execute("DELETE FROM membership WHERE sweep = ?", (sweep,))
-            connection.executemany(
-                "INSERT OR IGNORE INTO membership (sweep, position, run, label, number) "
-                "SELECT ?, ?, id, ?, ? FROM runs WHERE identity = ?",
-                (
-                    (sweep, position, run.label, run.number, identity)
-                    for position, (run, identity, _) in enumerate(runs)
-                ),
-            )
-        return sweep
+            return register(connection, name, text, runs)
 
     def add_problem(self, problem: Problem, task: str, beta: float | None, seed: int) -> None:
         """Keep the labels, class names and class counts of a problem; once is enough."""
@@ -194,7 +170,7 @@ class Store:
 
         Runs that are done or diverged stay as they are: the same identity is the same result.
         """
-        about = {"machine": machine, "versions": dict(versions), "finished": _now()}
+        about = {"machine": machine, "versions": dict(versions), "finished": now()}
         with self._transaction() as connection:
             return sum(_record(connection, result, about) for result in results)
 
@@ -206,8 +182,13 @@ class Store:
         )
         return list(dict.fromkeys(row[0] for row in rows))
 
+    def finished(self, identities: Sequence[str]) -> set[str]:
+        """Return those of the identities that are done or diverged, of whatever sweep."""
+        known = self._rows("SELECT identity FROM runs WHERE state IN (?, ?)", FINAL)
+        return {identity for (identity,) in known} & set(identities)
+
     def sweeps(self) -> list[Sweep]:
-        """Return the registered sweeps, oldest first."""
+        """Return the registered sweeps, oldest first; of one name, the last is the one in force."""
         rows = self._rows(
             "SELECT id, name, spec, created, (SELECT COUNT(*) FROM membership WHERE sweep = id) "
             "FROM sweeps ORDER BY id"
@@ -390,7 +371,3 @@ def _record(connection: sqlite3.Connection, result: Result, about: Mapping[str, 
 def _status_row(row: Sequence[Any]) -> StatusRow:
     task, label, pending, done, diverged, failed, *numbers = row
     return StatusRow(task, label, pending, done, diverged, failed, *map(number_of, numbers))
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="seconds")

@@ -9,6 +9,7 @@ import torch
 from numpy.typing import NDArray
 
 from curvewise.networks.registry import build_network
+from curvewise.networks.weights import load_weights
 from curvewise.roc.curve import roc_curve
 from curvewise.roc.metrics import binary_metrics
 from curvewise.sweep.methods import condition_like, evaluation_lambda, make_objective
@@ -44,6 +45,8 @@ def train_stack(stack: Stack, problem: Problem) -> list[Result]:
             seed=seed,
             **options,
         )
+        if problem.weights is not None:
+            load_weights(network, {n: torch.from_numpy(v) for n, v in problem.weights.items()})
         return condition_like(first.method, network)
 
     fitted = fit_stacked(
@@ -68,6 +71,7 @@ def train_stack(stack: Stack, problem: Problem) -> list[Result]:
 def network_of(run: PlannedRun, problem: Problem) -> tuple[str, dict[str, Any]]:
     """Return the name and options of a run's network; by the kind of data if it names none."""
     options = dict(run.network)
+    options.pop("weights", None)  # the problem brings them
     name = options.pop("name", None)
     return name or ("mlp" if problem.kind == "features" else "small-cnn"), options
 

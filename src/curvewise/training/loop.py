@@ -18,6 +18,8 @@ from curvewise.training.batches import seeded
 from curvewise.training.recipe import Recipe
 from curvewise.training.run import Normalization, Run, TrainingState
 
+SMALL_STEP = 10_000_000  # products of a forward pass below which one thread is faster
+
 
 @dataclass(frozen=True)
 class Progress:
@@ -76,7 +78,7 @@ def fit(
     if state is not None:
         run.restore(state)
     started = time.perf_counter()
-    with _interrupt_flag() as interrupted, _training_noise(run, state):
+    with _interrupt_flag() as interrupted, _training_noise(run, state), _fitting_threads(run):
         for loss in run.steps_left():
             stop = on_progress is not None and on_progress(
                 Progress(
@@ -105,6 +107,26 @@ def fit(
         seconds=time.perf_counter() - started,
         state=final,
     )
+
+
+@contextmanager
+def _fitting_threads(run: Run) -> Iterator[None]:
+    """Train small networks of vectors with one thread.
+
+    A step of theirs is shorter than what threads need to find each other, and on a busy machine
+    those that are there wait, spinning, for those that are not: a hundred times longer.
+    """
+    weights = sum(parameter.numel() for parameter in run.model.parameters())
+    small = not run.samples.pixels and weights * run.recipe.batch_size < SMALL_STEP
+    before = torch.get_num_threads()
+    if run.device.type != "cpu" or not small or before == 1:
+        yield
+        return
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 @contextmanager

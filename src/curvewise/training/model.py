@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from curvewise.conditioning import Conditioned
-from curvewise.errors import InputError
+from curvewise.errors import InputError, require_number
 from curvewise.family import LossFamily, Objective
 from curvewise.losses.landscape import calibrated_probability
 from curvewise.networks.registry import build_network
@@ -51,7 +51,8 @@ class Model:
     def lam(self, **values: float) -> Tensor:
         """Return lambda (1, d) at the given values; left-out ones are at the top of their range.
 
-        The paper evaluates tau at 3, the top. A value outside the trained range gives a warning.
+        The paper evaluates tau at 3, the top. A value outside the trained range gives a warning,
+        one that the loss does not have (tau < 0, omega > 1) is an `InputError`.
         """
         ranges = dict(zip(self.objective.drawn, getattr(self.objective, "ranges", ()), strict=True))
         for name, value in values.items():
@@ -60,6 +61,7 @@ class Model:
                     f"this model was trained with lambda = {list(ranges) or 'nothing drawn'}, "
                     f"got {name} = {value:g}"
                 )
+            require_number(name, value, 0, 1 if name == "omega" else float("inf"))
             low, high = ranges[name]
             if not low <= value <= high:
                 warnings.warn(

@@ -170,8 +170,10 @@ class Run:
 
     def restore(self, state: TrainingState) -> None:
         """Go to where a state was captured; the recipe must be the same."""
-        if Recipe(**state.recipe) != self.recipe:
-            raise InputError("a run can be resumed only with the recipe it was started with")
+        if changed := _changes(Recipe(**state.recipe), self.recipe):
+            raise InputError(
+                f"a run can be resumed only with the recipe it was started with, with {changed}"
+            )
         self.model.load_state_dict(state.model)
         if isinstance(self.objective, nn.Module):
             self.objective.load_state_dict(state.objective)
@@ -181,6 +183,12 @@ class Run:
         self.compiled = state.compiled
         self.epoch_losses, self.loss_sum = list(state.epoch_losses), state.loss_sum
         self.step = state.step
+
+
+def _changes(begun: Recipe, given: Recipe) -> str:
+    """Return the settings that differ, such as "lr = 0.1 (got 0.2)", or ""."""
+    before, now = begun.model_dump(), given.model_dump()
+    return ", ".join(f"{k} = {before[k]} (got {now[k]})" for k in now if before[k] != now[k])
 
 
 def choose_device(name: str) -> torch.device:

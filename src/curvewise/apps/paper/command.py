@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.table import Table
+from rich.table import Column, Table
 
 from curvewise.apps.options import AsJson, CacheDir, DataDir, examples
 from curvewise.apps.sweep_commands import Address, ExecutorName, Gpus, Workers
@@ -35,7 +35,7 @@ def paper_list(
     if as_json:
         print(json.dumps(rows))
         return
-    table = Table("name", "shows", "models", "takes", "data")
+    table = Table(Column("name", no_wrap=True), "shows", "models", "takes", "data")
     for row in rows:
         table.add_row(row["name"], row["shows"], f"{row['models']:,}", row["takes"], row["data"])
     Console().print(table)

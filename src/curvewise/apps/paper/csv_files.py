@@ -16,12 +16,12 @@ def write_rows(path: Path, rows: list[dict[str, Any]]) -> None:
         raise InputError(f"{path.name} must have at least one row, got none")
     columns = list(rows[0])
     for row in rows:
-        if list(row) != columns:
+        if set(row) != set(columns):
             raise InputError(f"rows of {path.name} must have {columns}, got {list(row)}")
     with path.open("w", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(columns)
-        writer.writerows([_text(value) for value in row.values()] for row in rows)
+        writer.writerows([_text(row[name]) for name in columns] for row in rows)
 
 
 def read_rows(path: Path) -> list[dict[str, Any]]:

@@ -1,0 +1,208 @@
+"""Features of images from a pretrained backbone, computed once an image, whatever task it is in.
+
+A bank is a folder with files `chunk-HASH.npy`, each an array of up to 256 records (key, features).
+A key is the hash of an image's bytes and shape; the hash in a file's name is that of its content,
+so that a damaged file is known by its name, and a name never stands for two contents.
+"""
+
+import io
+import os
+import uuid
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from hashlib import blake2b
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from curvewise.data.mapped import settle
+from curvewise.errors import InputError
+from curvewise.networks.registry import build_network, input_statistics
+from curvewise.training.batches import Samples
+from curvewise.training.run import choose_device
+
+PRETRAINED = ("efficientnet-lite0",)  # networks that are built with weights that never change
+CHUNK = 256  # images between two saves
+BATCH = 64
+LEAST_SIZE = 8
+KEY_BYTES = 16
+
+Progress = Callable[[str, int, int], None]
+Block = tuple[list[bytes], NDArray[np.float32]]  # keys of k images, their features (k, F)
+
+
+class FeatureBank:
+    """Features by the images themselves, kept in a folder of its own inside `folder`.
+
+    Parameters
+    ----------
+    size
+        Images are resized to size x size for the backbone (bilinear, antialiased where that
+        shrinks them); None takes them as they are.
+    device
+        "cpu", "cuda", or "auto": a GPU if there is one.
+
+    Several processes may use one folder at once; at worst both compute the same image.
+
+    >>> FeatureBank(Path("cache"), size=96).folder.name
+    'features-efficientnet-lite0-96'
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        backbone: str = "efficientnet-lite0",
+        size: int | None = None,
+        device: str = "auto",
+    ) -> None:
+        if backbone not in PRETRAINED:
+            names = " or ".join(PRETRAINED)
+            raise InputError(f"{backbone} has no pretrained features to take; use {names}")
+        if size is not None and (type(size) is not int or size < LEAST_SIZE):
+            raise InputError(f"size must be a whole number >= {LEAST_SIZE}, got {size!r}")
+        self.folder = Path(folder) / f"features-{backbone}{'' if size is None else f'-{size}'}"
+        self.backbone, self.size = backbone, size
+        self.device = choose_device(device)
+        self._networks: dict[int, Any] = {}  # by channels
+        self._file_of: dict[bytes, str] = {}  # where a key was last seen
+        self._seen: set[str] = set()
+
+    def features(
+        self, images: NDArray[Any], *, name: str, progress: Progress | None = None
+    ) -> NDArray[np.float32]:
+        """Return the features (n, F) of uint8 images (n, C, H, W), an array or a memory map.
+
+        Only what the bank lacks is computed, each image once however often it occurs; what is
+        computed is kept, chunk by chunk, so that a stopped call goes on where it was.
+        `progress(f"embedding {name}", done, n)` is called after each chunk.
+        """
+        if images.dtype != np.uint8 or images.ndim != 4 or len(images) == 0:
+            raise InputError(
+                f"images must be uint8 of shape (n, C, H, W), one or more, got {images.dtype} of "
+                f"shape {images.shape}"
+            )
+        left: dict[bytes, list[int]] = {}  # rows of every image whose features are to be found
+        for row, image in enumerate(images):
+            left.setdefault(image_key(image), []).append(row)
+        found: NDArray[np.float32] | None = None
+        done = 0
+        for keys, block in chain(self._kept(left), self._computed(images, left)):
+            if found is None:
+                found = np.empty((len(images), block.shape[1]), dtype=np.float32)
+            before = done
+            for key, feature in zip(keys, block, strict=True):
+                if key in left:
+                    rows = left.pop(key)
+                    found[rows] = feature
+                    done += len(rows)
+            if progress is not None and done > before:
+                progress(f"embedding {name}", done, len(images))
+        assert found is not None
+        return found
+
+    def _kept(self, wanted: dict[bytes, list[int]]) -> Iterator[Block]:
+        """Yield the chunks that hold something wanted, and all that were not read before."""
+        there = {file.name for file in self.folder.glob("chunk-*.npy")}
+        useful = {self._file_of[key] for key in wanted if key in self._file_of}
+        for file in sorted(there & useful | there - self._seen):
+            block = self._read(self.folder / file)
+            if block is not None:
+                self._note(file, block)
+                yield block
+
+    def _computed(self, images: NDArray[Any], wanted: dict[bytes, list[int]]) -> Iterator[Block]:
+        """Compute, save and yield what is still wanted, chunk by chunk."""
+        lacking = list(wanted.items())
+        for start in range(0, len(lacking), CHUNK):
+            part = lacking[start : start + CHUNK]
+            rows = [places[0] for _, places in part]  # ascending, as a memory map likes it
+            batches = [rows[first : first + BATCH] for first in range(0, len(rows), BATCH)]
+            made = np.concatenate([self._embedded(np.asarray(images[few])) for few in batches])
+            block = ([key for key, _ in part], made)
+            self._note(self._save(block), block)
+            yield block
+
+    @torch.no_grad()
+    def _embedded(self, images: NDArray[np.uint8]) -> NDArray[np.float32]:
+        network = self._network(images.shape[1])
+        # Rounding depends on the size of a batch, not on who else is in it: fill it up.
+        full = np.resize(images, (BATCH, *images.shape[1:]))
+        samples = Samples(full, self.device, input_statistics(network))
+        pixels = samples.raw(torch.arange(BATCH))
+        if self.size is not None and pixels.shape[2:] != (self.size, self.size):
+            pixels = torch.nn.functional.interpolate(
+                pixels.float(), (self.size, self.size), mode="bilinear", antialias=True
+            )
+        made: NDArray[np.float32] = network.features(samples.prepared(pixels)).cpu().numpy()
+        return made[: len(images)]
+
+    def _network(self, channels: int) -> Any:
+        if channels not in self._networks:
+            side = self.size or 224
+            network = build_network(self.backbone, in_shape=(channels, side, side))
+            self._networks[channels] = network.eval().to(self.device)
+        return self._networks[channels]
+
+    def _note(self, file: str, block: Block) -> None:
+        self._seen.add(file)
+        self._file_of.update(dict.fromkeys(block[0], file))
+
+    def _read(self, file: Path) -> Block | None:
+        """Return a chunk; None if it is damaged, which is told, or was removed meanwhile."""
+        try:
+            content = file.read_bytes()
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            warnings.warn(f"{file} must be readable, got {error}; ignored", stacklevel=4)
+            return None
+        if file.name != _name_of(content):
+            warnings.warn(f"{file} is damaged; its features are computed again", stacklevel=4)
+            with suppress(OSError):  # the folder may be shared, and not ours to write
+                file.unlink()
+            return None
+        with suppress(OSError):
+            os.utime(file)  # when it was last used
+        records = np.load(io.BytesIO(content), allow_pickle=False)
+        return [key.tobytes() for key in records["key"]], records["features"]
+
+    def _save(self, block: Block) -> str:
+        """Write a chunk, complete before it gets its name, and return that."""
+        keys, features = block
+        layout = [("key", "u1", KEY_BYTES), ("features", "<f4", features.shape[1])]
+        records = np.empty(len(keys), dtype=layout)
+        records["key"] = np.frombuffer(b"".join(keys), np.uint8).reshape(len(keys), KEY_BYTES)
+        records["features"] = features
+        buffer = io.BytesIO()
+        np.save(buffer, records, allow_pickle=False)
+        name = _name_of(buffer.getvalue())
+        self.folder.mkdir(parents=True, exist_ok=True)
+        unfinished = self.folder / f".unfinished-{uuid.uuid4().hex}"
+        try:
+            with unfinished.open("xb") as file:
+                file.write(buffer.getvalue())
+                settle(file)
+            unfinished.replace(self.folder / name)
+        finally:
+            unfinished.unlink(missing_ok=True)
+        return name
+
+
+def image_key(image: NDArray[Any]) -> bytes:
+    """Return the hash of an image's shape and bytes.
+
+    >>> image_key(np.zeros((3, 2, 8), np.uint8)) == image_key(np.zeros((3, 4, 4), np.uint8))
+    False
+    """
+    digest = blake2b(repr(image.shape).encode(), digest_size=KEY_BYTES)
+    digest.update(np.ascontiguousarray(image).data)
+    return digest.digest()
+
+
+def _name_of(content: bytes) -> str:
+    return f"chunk-{blake2b(content, digest_size=KEY_BYTES).hexdigest()}.npy"

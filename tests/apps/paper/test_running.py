@@ -1,0 +1,121 @@
+"""Running an experiment: files, records, the page made of them."""
+
+import json
+
+import pytest
+
+from curvewise.apps.paper import page as page_module
+from curvewise.apps.paper.experiment import Experiment, Outcome
+from curvewise.apps.paper.page import START, write_page
+from curvewise.apps.paper.profiles import Profile, both
+from curvewise.apps.paper.running import draw_experiment, markdown_table, run_experiment
+from curvewise.apps.problems import Problems
+from curvewise.errors import InputError
+from curvewise.report.figures import figure_of, plot_spread
+from curvewise.sweep.executors import serial
+from curvewise.sweep.spec import Spec
+
+
+def sweeps(profile):
+    return [
+        Spec.from_dict(
+            {
+                "name": "fig-test",
+                "tasks": ["digits:8"],
+                "betas": [20],
+                "network": {"name": "mlp", "hidden": [4]},
+                "recipe": {"epochs": 1},
+                "methods": [{"method": "vs", "tau": [0.0, 1.0]}, {"method": "lct", "tau": "0:3:0"}],
+            }
+        )
+    ]
+
+
+def collect(reading):
+    cells = reading.cells("fig-test")
+    rows = [
+        {"method": label, "auc": area}
+        for cell in cells
+        for label, areas in cell.areas.items()
+        for area in areas
+    ]
+    return {"": rows, "records": [{"models": len(reading.records("fig-test"))}]}
+
+
+def present(data, profile):
+    areas = {}
+    for row in data[""]:
+        areas.setdefault(row["method"], []).append(row["auc"])
+    table = [{"method": name, "best": max(own)} for name, own in areas.items()]
+    return Outcome(
+        f"{data['records'][0]['models']} models of the {profile.name} profile.",
+        {"Best": table},
+        {"fig-test": figure_of(plot_spread(areas))},
+    )
+
+
+EXPERIMENT = Experiment("fig-test", "Shows a test", "nothing", collect, present, sweeps)
+
+
+@pytest.fixture(scope="module")
+def ran(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("ran")
+    shown = run_experiment(EXPERIMENT, Profile(), folder, serial(), Problems(), "curvewise x")
+    return folder, shown
+
+
+def test_all_files_are_there(ran):
+    folder, shown = ran
+    names = {"fig-test.csv", "fig-test-records.csv", "fig-test.png", "fig-test.svg"}
+    assert {file.name for file in shown.files} == names
+    assert all((folder / name).stat().st_size > 0 for name in names)
+    record = json.loads((folder / "fig-test.json").read_text())
+    assert record["verdict"] == "3 models of the laptop profile."
+    assert record["models"] == 3
+    assert record["command"] == "curvewise x"
+
+
+def test_a_second_start_trains_nothing_and_shows_the_same(ran, monkeypatch):
+    folder, shown = ran
+    monkeypatch.setattr("curvewise.sweep.run.train_stack", None)
+    again = run_experiment(EXPERIMENT, Profile(), folder, serial(), Problems())
+    assert again.outcome.tables == shown.outcome.tables
+
+
+def test_drawing_needs_the_data_files_only(ran, tmp_path):
+    folder, shown = ran
+    for name in ("fig-test.csv", "fig-test-records.csv"):
+        (tmp_path / name).write_bytes((folder / name).read_bytes())
+    again = draw_experiment(EXPERIMENT, Profile(), tmp_path)
+    assert again.outcome.tables == shown.outcome.tables
+    assert again.outcome.verdict == shown.outcome.verdict
+    same = (tmp_path / "fig-test.png").read_bytes() == (folder / "fig-test.png").read_bytes()
+    assert same
+    with pytest.raises(InputError, match="has no data of fig-test; run it first"):
+        draw_experiment(EXPERIMENT, Profile(), tmp_path / "elsewhere")
+
+
+def test_the_page_keeps_what_was_written_by_hand(ran, tmp_path, monkeypatch):
+    monkeypatch.setattr(page_module, "EXPERIMENTS", {"fig-test": EXPERIMENT})
+    folder, shown = ran
+    path = tmp_path / "paper.md"
+    assert write_page(folder, path) == 1
+    path.write_text("# Mine\n\nWhat it means.\n\n" + START + "\n\nold\n")
+    write_page(folder, path)
+    text = path.read_text()
+    assert text.startswith("# Mine\n\nWhat it means.\n\n" + START)
+    assert "old" not in text
+    assert markdown_table(shown.outcome.tables["Best"]) in text
+    assert "![Shows a test](paper/fig-test.png)" in text
+    assert (tmp_path / "paper" / "fig-test.png").is_file()
+    with pytest.raises(InputError, match="has no results"):
+        write_page(tmp_path, path)
+
+
+def test_profiles_refuse_what_they_do_not_know():
+    with pytest.raises(InputError, match="profile must be one of"):
+        Profile("desktop")
+    with pytest.raises(InputError, match="a sweep must be over one of cifar10"):
+        Profile().spec("a", ["digits:8"], both())
+    assert "random weights" in Profile("paper").caption("dogs-vs-cats")
+    assert "no result" in Profile("laptop", "tiny").caption("cifar10:1/2")
