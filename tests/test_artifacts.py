@@ -1,6 +1,7 @@
 """Models and states survive a round trip to disk; wrong, changed and cut files are refused."""
 
 import json
+import os
 from pathlib import Path
 
 import numpy as np
@@ -115,6 +116,22 @@ def test_a_spoilt_file_is_a_clear_error(how, message, tmp_path):
     with pytest.raises(cw.InputError, match=message) as caught:
         load(path)
     assert "model.safetensors" in str(caught.value)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="modes of files are POSIX's")
+@pytest.mark.parametrize("umask", [0o022, 0o027, 0o002])
+def test_files_can_be_read_by_those_whom_the_umask_lets(umask, tmp_path):
+    before = os.umask(umask)
+    try:
+        (tmp_path / "other").touch()
+        path = save(trained(), tmp_path / "model.safetensors")
+        kept = save_state(fit_state(), tmp_path / "state.safetensors")
+        save(trained(), path)  # in the place of another
+    finally:
+        os.umask(before)
+    expected = (tmp_path / "other").stat().st_mode
+    assert expected & 0o777 == 0o666 & ~umask
+    assert path.stat().st_mode == kept.stat().st_mode == expected
 
 
 def test_a_missing_file_is_named():

@@ -54,6 +54,9 @@ def place(tmp_path_factory):
     (place / "empty.csv").write_bytes(b"")
     (place / "bytes.csv").write_bytes(bytes(range(256)))
     (place / "ragged.csv").write_text("age,outcome\n1,ill\n2,well,3\n")
+    (place / "unclosed.csv").write_text('age,outcome\n1,"ill\n2,well\n')
+    np.savez(place / "images.npz", x=np.zeros((4, 12, 12), np.uint8))
+    np.savez(place / "labels.npz", y=np.zeros(4))
     x = np.random.default_rng(0).normal(size=(60, 4))
     x[7, 2] = np.nan
     np.savez(place / "nan.npz", x=x, y=np.arange(60) % 6 == 0)
@@ -128,7 +131,8 @@ CASES = {
         ["column 'age'", "'old' in row 1"],
     ),
     "bytes": (table("bytes"), ["bytes.csv must be text in UTF-8"]),
-    "ragged": (table("ragged"), ["ragged.csv", "as many fields"]),
+    "ragged": (table("ragged"), ["ragged.csv", "as many fields", "3 fields in line 3 and 2 be"]),
+    "unclosed": (table("unclosed"), ["a quotation mark in line 2 that nothing closes"]),
     # an empty table
     "empty": (table("empty"), ["empty.csv must have a header and rows, got an empty file"]),
     "no rows": (table("no_rows"), ["no_rows.csv must have a header and rows below it"]),
@@ -159,8 +163,14 @@ CASES = {
         ["train", "digits", "--weights", "{place}/other.safetensors"],
         ["weights must fit MLP", "body.0.weight: expected (128, 64), got (128, 3)"],
     ),
-    "weights bytes": (["train", "digits", "--weights", "{place}/code.pth"], ["code.pth cannot be"]),
-    "table for model": (["evaluate", GOOD, "--model", "{place}/good.csv"], ["not a whole"]),
+    "weights bytes": (
+        ["train", "digits", "--weights", "{place}/code.pth"],
+        ["code.pth cannot be read as plain weights: it must be a whole .safetensors file, or one"],
+    ),
+    "table for model": (
+        ["evaluate", GOOD, "--model", "{place}/good.csv"],
+        ["good.csv is not a whole Curvewise file: it is of another kind, or was cut short\n"],
+    ),
     "not a model": (
         ["evaluate", GOOD, "--model", "{place}/other.safetensors"],
         ["other.safetensors holds tensors, but not a Curvewise model"],
@@ -179,19 +189,65 @@ CASES = {
         ["predict", "{place}/good.csv", *PEOPLE, "--tau", "1", "--max-fpr", "0.1"],
         ["--max-fpr", "--tau"],
     ),
+    "negative tau": (["evaluate", GOOD, *PEOPLE, "--tau", "-1"], ["tau must be >= 0", "got -1"]),
+    "negative tau of new rows": (
+        ["predict", "{place}/good.csv", *PEOPLE, "--tau", "-1"],
+        ["tau must be >= 0", "got -1"],
+    ),
+    "tau is no number": (["evaluate", GOOD, *PEOPLE, "--tau", "nan"], ["tau must be >= 0", "nan"]),
+    # settings of train and evaluate
+    "reduction": (["train", "digits", "--reduction", "sum"], ["'weighted_mean', 'mean'", "'sum'"]),
+    "augmented rows": (
+        ["train", "digits", "--set", "augment=crop-flip"],
+        ["augment = crop-flip needs images, got digits:8"],
+    ),
+    "two rules to evaluate": (
+        ["evaluate", GOOD, *PEOPLE, "--max-fpr", "0.1", "--cost-ratio", "5"],
+        ["one of --max-fpr, --min-tpr, --cost-ratio can be given, got --max-fpr 0.1 and --cost-r"],
+    ),
+    "backbone": (
+        ["embed", "folder:{place}/parts", "--backbone", "nope", "--out", "f.npz"],
+        ["--backbone must be one of 'efficientnet-lite0', got 'nope'"],
+    ),
+    # arrays to predict
+    "arrays for table": (["predict", "{place}/nan.npz", *PEOPLE], ["one CSV", "nan.npz"]),
+    "other arrays": (["predict", "{place}/images.npz", *PHOTOS], ["(3, 12, 12), got (1, 12, 12)"]),
+    "only labels": (["predict", "{place}/labels.npz", *PHOTOS], ["an array x or x_test, got y"]),
     # settings of predict
     "two rules": (
         ["predict", "{place}/good.csv", *PEOPLE, "--threshold", "1", "--min-tpr", "0.9"],
-        ["one of --threshold, --max-fpr, --min-tpr"],
+        ["one of --threshold, --max-fpr, --min-tpr can be given, got --threshold 1 and --min-tpr"],
     ),
     "rate": (["predict", "{place}/good.csv", *PEOPLE, "--max-fpr", "2"], ["max_fpr", "got 2"]),
-    "prior": (["predict", "{place}/good.csv", *PEOPLE, "--prior", "1"], ["prior", "got 1"]),
+    "prior": (
+        ["predict", "{place}/good.csv", *PEOPLE, "--calibrated", "--prior", "1"],
+        ["prior must", "got 1"],
+    ),
+    "prior alone": (
+        ["predict", "{place}/good.csv", *PEOPLE, "--prior", "0.2"],
+        ["--prior is for probabilities: give --calibrated too, got 0.2"],
+    ),
     "only a model": (["predict", "{place}/people"], ["--model", "{place}/people"]),
     "over the input": (
         ["predict", "{place}/good.csv", *PEOPLE, "--out", "{place}/good.csv"],
         ["--out must be a CSV file of its own, got {place}/good.csv"],
     ),
-    "out is a file": (["train", "digits", "--out", "{place}/good.csv"], ["good.csv"]),
+    "out is a file": (
+        ["train", "digits", "--out", "{place}/good.csv"],
+        ["--out {place}/good.csv cannot be made into a folder: it is a file"],
+    ),
+    "figure in a file": (
+        ["evaluate", GOOD, *PEOPLE, "--out", "{place}/good.csv"],
+        ["--out {place}/good.csv cannot be made into a folder: it is a file"],
+    ),
+    "comparison in a file": (
+        ["compare", "digits", "--out", "{place}/good.csv"],
+        ["--out {place}/good.csv cannot be made into a folder: it is a file"],
+    ),
+    "answers are there": (
+        ["predict", "{place}/good.csv", *PEOPLE, "--out", "{place}/junk.csv"],
+        ["{place}/junk.csv exists", "--overwrite"],
+    ),
     "out below a file": (
         ["predict", "{place}/good.csv", *PEOPLE, "--out", "{place}/empty.csv/x.csv"],
         ["a folder that can be written to, got {place}/empty.csv/x.csv"],
@@ -199,7 +255,7 @@ CASES = {
     "out is taken": (["train", "gone", "--out", "{place}/people"], ["is there already"]),
     "figure below a file": (
         ["evaluate", GOOD, *PEOPLE, "--out", "{place}/empty.csv/x"],
-        ["{place}/empty.csv/x cannot be used: Not a directory"],
+        ["{place}/empty.csv/x cannot be made into a folder: {place}/empty.csv is a file"],
     ),
     "rows of images": (
         ["evaluate", "folder:{place}/parts", *PHOTOS, "--all-rows"],
@@ -248,11 +304,13 @@ def test_lambda_outside_the_trained_range_warns_once(place, tmp_path):
         ["predict", place / "parts", "--calibrated", "--json", "--out", out],
     ):
         model = place / ("photos" if place / "parts" in words else "people")
+        out.unlink(missing_ok=True)
         ended = command(*words, "--model", model, "--tau", "9")
         assert ended.code == 0
         json.loads(ended.out)
         text = "tau = 9 is outside the range [0, 3] that this model was trained on"
         assert ended.err == f"curvewise: warning: {text}\n"
+        out.unlink(missing_ok=True)
         assert command(*words, "--model", model, "--tau", "2").err == ""
 
 
@@ -286,6 +344,17 @@ def test_missing_numbers_of_a_table_are_values_like_others(tmp_path):
     model = ("--model", tmp_path / "model")
     assert command("predict", tmp_path / "gaps.csv", *model, "--out", answers).code == 0
     assert np.isfinite(pd.read_csv(answers)["score"]).all()
+
+
+def test_the_same_warning_is_shown_once_a_command(capsys):
+    from curvewise import cli
+
+    for _ in range(2):
+        with cli._plain_warnings():
+            for number in (1, 2, 1, 2):
+                warnings.warn(f"the same {number}", stacklevel=1)
+    line = "curvewise: warning: the same {}\n"
+    assert capsys.readouterr().err == 2 * (line.format(1) + line.format(2))
 
 
 def test_warnings_for_developers_stay_what_they_are():

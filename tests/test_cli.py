@@ -82,6 +82,17 @@ def test_train_evaluate_and_predict_a_table(run, table, tmp_path):
     assert set(found["class"]) <= {"ill", "well"}
 
 
+def test_the_reduction_can_be_chosen(run, tmp_path):
+    words = ("train", "digits:8", "--beta", "20", "--omega", "0.9", *QUICK, "--json")
+    assert run(*words, "--out", tmp_path / "a")[0] == 0
+    assert run(*words, "--out", tmp_path / "b", "--reduction", "expected_mean")[0] == 0
+    first, second = (cw.load(tmp_path / name / "model.safetensors") for name in "ab")
+    assert first.objective.reduction == "weighted_mean"
+    assert second.objective.reduction == "expected_mean"
+    x = cw.load_task("digits:8").x_test
+    assert not np.allclose(first.scores(x), second.scores(x))
+
+
 def test_a_folder_of_images_trains_a_small_cnn(run, tmp_path):
     rng = np.random.default_rng(0)
     for name, count, low in (("crack", 12, 120), ("sound", 40, 0)):

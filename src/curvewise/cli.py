@@ -29,11 +29,13 @@ from curvewise.apps.options import (
     Seed,
     Source,
     Target,
+    UsageError,
     examples,
+    usage_sentence,
 )
 from curvewise.apps.paper.command import paper_app
 from curvewise.apps.sweep_commands import sweep_app
-from curvewise.errors import CurvewiseError, InputError
+from curvewise.errors import CurvewiseError, InputError, require_choice
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -68,6 +70,13 @@ def train(
     omega: Annotated[str, typer.Option(help="A number, or LOW:HIGH:HEIGHT to draw it.")] = "0.5",
     gamma: Annotated[str, typer.Option(help="A number, or LOW:HIGH:HEIGHT to draw it.")] = "0",
     tau: Annotated[str, typer.Option(help="A number, or LOW:HIGH:HEIGHT to draw it.")] = "0:3:0.33",
+    reduction: Annotated[
+        str,
+        typer.Option(
+            help="Mean of the loss over a batch: weighted_mean, mean, or expected_mean (for "
+            "probabilities to be trusted)."
+        ),
+    ] = "weighted_mean",
     network: Annotated[str | None, typer.Option(help="mlp, small-cnn, resnet32, ...")] = None,
     preset: Annotated[
         str, typer.Option(help="Named recipe: quick, tabular, paper-cifar, ...")
@@ -101,26 +110,30 @@ def train(
 
     require_free(out, resume=resume)  # before a long read of data, not after it
     rule = _rule(max_fpr, min_tpr, cost_ratio)
-    family = parse_family(omega, gamma, tau)
+    family = parse_family(omega, gamma, tau, reduction)
     recipe = parse_recipe(preset, change or [], seed)
     task = loaded_task(
         source, beta=beta, seed=seed, target=target, positive=positive, group=group,
         image_size=image_size, data_dir=data_dir, cache_dir=cache_dir,
     )  # fmt: skip
+    part, test_digest = "test part", task.test_digest
     if validation is not None:
         task = task.with_validation(validation, seed=seed)
+        part = "validation part"
     with training_bar() as on_progress:
         outcome = run(
             task, family, recipe, out, network=network, weights=weights, resume=resume, seed=seed,
-            rule=rule, on_progress=on_progress,
+            rule=rule, part=part, test_digest=test_digest, on_progress=on_progress,
         )  # fmt: skip
     if not outcome.finished:
         _fail(f"stopped after {outcome.steps} steps; go on with --resume", code=130)
     if as_json:
         print(json.dumps(without_nan(outcome.metrics), allow_nan=False))
         return
-    Console().print(evaluation_table(outcome.metrics, task.name))
-    print(f"model, metrics and figure are in {out}")
+    samples = part.replace("part", "samples")
+    Console().print(evaluation_table(outcome.metrics, task.name, samples))
+    chosen = ", and predict uses the threshold chosen on these data" if rule else ""
+    print(f"model, metrics and figure are in {out}{chosen}")
 
 
 @app.command(
@@ -153,18 +166,21 @@ def evaluate(
     prevalence: Prevalence = None,
     as_json: AsJson = False,
 ) -> None:
-    """Measure a model on the test part of a source."""
+    """Measure a model on the test part of a source: that of its training, or of new data."""
+    from curvewise.apps.commands import require_folder
     from curvewise.apps.evaluate import draw_roc, evaluation, evaluation_table, measured_part
     from curvewise.apps.train import without_nan, write_json
     from curvewise.artifacts import load
 
+    rule = _rule(max_fpr, min_tpr, cost_ratio)
+    if out is not None:
+        require_folder(out)
     trained = load(_model_file(model))
-    x, y = measured_part(
+    x, y, note = measured_part(
         trained, source, all_rows=all_rows, seed=seed, target=target, positive=positive,
         group=group, image_size=image_size, data_dir=data_dir, cache_dir=cache_dir,
     )  # fmt: skip
     score = trained.scores(x, **({} if tau is None else {"tau": tau}))
-    rule = _rule(max_fpr, min_tpr, cost_ratio)
     result = evaluation(y, score, rule=rule, threshold=threshold, prevalence=prevalence)
     if out is not None:
         out.mkdir(parents=True, exist_ok=True)
@@ -173,7 +189,10 @@ def evaluate(
     if as_json:
         print(json.dumps(without_nan(result), allow_nan=False))
     else:
-        Console().print(evaluation_table(result, source))
+        samples = "samples, all rows" if all_rows else "test samples"
+        Console().print(evaluation_table(result, source, samples))
+    if note:
+        print(f"curvewise: {note}", file=sys.stderr)
 
 
 @app.command(
@@ -185,12 +204,15 @@ def evaluate(
 def predict(
     inputs: Annotated[
         list[Path],
-        typer.Argument(help="A table, or images and folders of them; the model may come first."),
+        typer.Argument(
+            help="A table, images and folders of them, or an npz file; the model may come first."
+        ),
     ],
     model: Annotated[
         Path | None, typer.Option(help="What train wrote: the model file or its folder.")
     ] = None,
     out: Annotated[Path, typer.Option(help="CSV file to write.")] = Path("predictions.csv"),
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the CSV file.")] = False,
     tau: Annotated[float | None, typer.Option(help="Predict at this tau.")] = None,
     threshold: Annotated[float | None, typer.Option(help="Call z1 - z0 >= this positive.")] = None,
     max_fpr: Annotated[
@@ -200,12 +222,19 @@ def predict(
         float | None, typer.Option(help="Use the threshold of this TPR on the test part.")
     ] = None,
     calibrated: Annotated[bool, typer.Option("--calibrated", help="Add probabilities.")] = False,
-    prior: Annotated[float | None, typer.Option(help="Share of positives to expect.")] = None,
+    prior: Annotated[
+        float | None, typer.Option(help="Share of positives to expect, for --calibrated.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Score new rows of a table, or new images, into a CSV file."""
+    """Score new rows of a table, new images or arrays into a CSV file.
+
+    Without --threshold, --max-fpr and --min-tpr, the threshold is the one that train chose by such
+    a rule, or 0.
+    """
     from curvewise.apps.commands import showing
     from curvewise.apps.predict import predict as run
+    from curvewise.apps.thresholds import threshold_text
 
     if model is None:
         model, *inputs = inputs
@@ -214,12 +243,17 @@ def predict(
     with _stopping("nothing was written"), showing() as progress:
         summary = run(
             inputs, _model_file(model), out, tau=tau, threshold=threshold, max_fpr=max_fpr,
-            min_tpr=min_tpr, calibrated=calibrated, prior=prior, progress=progress,
+            min_tpr=min_tpr, calibrated=calibrated, prior=prior, overwrite=overwrite,
+            progress=progress,
         )  # fmt: skip
     if as_json:
         print(json.dumps(summary))
-    else:
-        print(f"{summary['rows']} rows, {summary['positive']} called positive: {out}")
+        return
+    at = "inf" if summary["threshold"] is None else threshold_text(summary["threshold"])
+    print(
+        f"{summary['rows']} rows, {summary['positive']} called positive at threshold {at} "
+        f"({summary['threshold_from']}): {out}"
+    )
 
 
 @app.command(
@@ -241,7 +275,9 @@ def embed(
     """Turn images into features of a pretrained network; stopped, the same command goes on."""
     from curvewise.apps.commands import loaded_task, showing
     from curvewise.apps.embed import embed as run
+    from curvewise.apps.feature_bank import PRETRAINED
 
+    require_choice("--backbone", backbone, PRETRAINED)  # before a long read of data
     task = loaded_task(
         source, seed=seed, image_size=image_size, data_dir=data_dir, cache_dir=cache_dir
     )
@@ -257,10 +293,11 @@ def embed(
 def _rule(
     max_fpr: float | None, min_tpr: float | None, cost_ratio: float | None
 ) -> dict[str, float] | None:
+    from curvewise.apps.thresholds import require_one
+
     given = {"max_fpr": max_fpr, "min_tpr": min_tpr, "cost_ratio": cost_ratio}
     rule = {name: value for name, value in given.items() if value is not None}
-    if len(rule) > 1:
-        raise InputError(f"one of --max-fpr, --min-tpr, --cost-ratio can be given, got {rule}")
+    require_one(rule, given)
     return rule or None
 
 
@@ -288,6 +325,7 @@ def _plain_warnings() -> Iterator[None]:
     """Show our own warnings as one line each; leave those for developers as they are."""
     with warnings.catch_warnings():
         before = warnings.showwarning
+        told: set[str] = set()  # a sweep reads the same data again and again
 
         def show(
             message: Warning | str,
@@ -298,7 +336,9 @@ def _plain_warnings() -> Iterator[None]:
             line: str | None = None,
         ) -> None:
             if category is UserWarning:
-                print(f"curvewise: warning: {message}", file=sys.stderr)
+                if str(message) not in told:
+                    print(f"curvewise: warning: {message}", file=sys.stderr)
+                told.add(str(message))
             else:
                 before(message, category, filename, lineno, file, line)
 
@@ -310,9 +350,18 @@ def main() -> None:
     """Run the command line; bad input ends in one sentence and exit code 2."""
     try:
         with _plain_warnings():
-            app()
+            # Commands return nothing, an Exit its code.
+            sys.exit(app(standalone_mode=False, prog_name="curvewise"))
     except CurvewiseError as error:
         sys.exit(_told(str(error)))
+    except UsageError as error:
+        if type(error).__name__ != "NoArgsIsHelpError":  # that one's message is the help
+            sys.exit(_told(usage_sentence(error)))
+        print(error.ctx.get_help())
+        sys.exit(2)
+    except typer.Abort:
+        print("Aborted.", file=sys.stderr)
+        sys.exit(1)
     except OSError as error:
         if error.filename is None:
             raise

@@ -1,6 +1,8 @@
 """`curvewise compare` and `curvewise sweep` as a person would use them."""
 
+import io
 import json
+from contextlib import redirect_stdout
 
 import pandas as pd
 import pytest
@@ -8,6 +10,8 @@ from matplotlib.image import imread
 
 from command_line import command
 from curvewise.apps.compare import comparison_spec
+from curvewise.apps.compare_command import why_no_p
+from curvewise.apps.sweep_commands import _print_status
 from curvewise.apps.sweeping import duration, make_executor
 from curvewise.errors import InputError
 
@@ -74,8 +78,27 @@ def test_dry_run_counts_and_estimates(swept, tmp_path):
     ended = command("sweep", "run", folder / "tiny.toml", "--dry-run", "--json")
     printed = json.loads(ended.out)
     assert (printed["runs"], printed["stacks"]) == (6, 4)
-    assert 0 < printed["seconds"] < 60
-    assert "6 runs in 4 stacks" in command("sweep", "run", folder / "tiny.toml", "--dry-run").out
+    assert (printed["done"], printed["seconds"]) == (6, 0)
+    dry = ("sweep", "run", folder / "tiny.toml", "--dry-run")
+    assert "6 runs in 4 stacks, 6 done, about 0 s" in command(*dry).out
+    fresh = command(*dry, "--store", tmp_path / "new.db", "--json")
+    assert json.loads(fresh.out)["done"] == 0
+    assert 0 < json.loads(fresh.out)["seconds"] < 60
+    assert list(tmp_path.iterdir()) == []
+    text = command(*dry, "--store", tmp_path / "new.db").out
+    assert "6 runs in 4 stacks, about" in text
+
+
+def test_dry_run_estimates_what_is_left(swept, tmp_path):
+    folder, _ = swept
+    more = tmp_path / "more.toml"
+    more.write_text(SPEC.replace("tau = [0, 3]", "tau = [0, 1, 3]"))
+    dry = ("sweep", "run", more, "--dry-run", "--store", folder / "tiny.db")
+    printed = json.loads(command(*dry, "--json").out)
+    # One of a point's seeds is its place in the grid: tau = 3 is another run there.
+    assert (printed["runs"], printed["done"]) == (8, 4)
+    assert printed["seconds"] > 0
+    assert "8 runs in 4 stacks, 4 done, about" in command(*dry).out
 
 
 @pytest.mark.parametrize(
@@ -151,6 +174,99 @@ def test_the_table_is_for_people(tmp_path):
     assert ended.code == 0, ended.err
     for expected in ("mean AUC", "ensemble of", "focal", "roc_bands.png", '16 "8"'):
         assert expected in ended.out
+
+
+def test_the_table_says_what_min_and_max_are_and_why_there_is_no_p(tmp_path):
+    words = ("compare", "digits:8", "--beta", 50, "--seeds", 2, "--epochs", 1)
+    ended = command(*words, "--executor", "serial", "--methods", "ce,focal", "--out", tmp_path)
+    assert ended.code == 0, ended.err
+    text = " ".join(ended.out.split())
+    assert "AUC over the models of a subsample, averaged over 2 subsamples" in text
+    assert "nan" not in text
+    why = (
+        "no p for max, mean, min: at least 3 pairs are needed, got 2; "
+        "no p for std: at least 3 pairs are needed, got 0"
+    )
+    assert f"\n{why}\n" in ended.out
+
+
+def test_why_no_p_names_methods_where_they_differ():
+    rows = [
+        {"b": b, "statistic": s, "reason": "", "corrected_reason": "no n" if b == "B" else ""}
+        for b in ("A", "B")
+        for s in ("max", "min")
+    ]
+    assert why_no_p(rows) == "no corrected p for B max, B min: no n"
+    assert why_no_p(rows[:2]) == ""
+
+
+def labels_in(store):
+    rows = json.loads(command("sweep", "status", store, "--json").out)["sweeps"]
+    return {name: [row["label"] for row in own] for name, own in rows.items()}
+
+
+def test_a_comparison_with_other_methods_lists_those_alone(tmp_path):
+    words = ("compare", "digits:8", "--beta", 50, "--seeds", 1, "--epochs", 1, "--json")
+    words = (*words, "--executor", "serial", "--out", tmp_path)
+    known = {}
+    for methods, labels in (
+        ("ce,focal", ["CE", "focal"]),
+        ("ce,ldam", ["CE", "LDAM"]),
+        ("ce,focal", ["CE", "focal"]),  # as at first: the latest all the same
+        ("ldam", ["LDAM"]),
+    ):
+        printed = json.loads(command(*words, "--methods", methods).out)
+        assert [row["label"] for row in printed["methods"]] == labels
+        assert labels_in(tmp_path / "runs.db") == {"compare": labels}
+        for row in printed["methods"]:
+            assert known.setdefault(row["label"], row) == row  # reused, not trained again
+    command("sweep", "export", tmp_path / "runs.db", tmp_path / "all.csv")
+    assert sorted(pd.read_csv(tmp_path / "all.csv")["label"]) == ["CE", "LDAM", "focal"]
+    assert (pd.read_csv(tmp_path / "all.csv")["attempts"] == 1).all()
+
+
+def test_a_changed_spec_of_the_same_name_replaces_the_runs_of_the_sweep(tmp_path):
+    spec = tmp_path / "tiny.toml"
+    for text, labels in (
+        (SPEC, ["VS", "VS + LCT"]),
+        (SPEC.replace('"vs"', '"logit-adjustment"'), ["logit adjustment", "VS + LCT"]),
+        (SPEC, ["VS", "VS + LCT"]),
+    ):
+        spec.write_text(text)
+        ended = command("sweep", "run", spec, "--executor", "serial", "--json")
+        assert [row["label"] for row in json.loads(ended.out)["status"]] == labels
+        assert labels_in(tmp_path / "tiny.db") == {"tiny": labels}
+
+
+def test_beta_below_the_datas_own_is_told_once_however_many_runs_there_are(tmp_path):
+    words = ("compare", "digits:8", "--seeds", 2, "--epochs", 1, "--executor", "serial")
+    ended = command(*words, "--beta", 5, "--methods", "vs", "--out", tmp_path, "--json")
+    assert ended.code == 0
+    assert ended.err == (
+        "curvewise: warning: beta = 5 is below the data's own 9.322: 376 of the 811 majority "
+        "samples are left out\n"
+    )
+
+
+def test_names_in_a_status_fold_and_are_never_cut(tmp_path, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    name = "table:measurements/of/the/second/hospital/people-who-came-back-in-2024.csv"
+    row = {"done": 1200, "pending": 3, "diverged": 1, "failed": 2, "mean_auc": 0.5}
+    rows = [
+        {"task": name, "label": label, "min_auc": None, "max_auc": 1.0, **row}
+        for label in ("VS", "a method with a long label")
+    ]
+    with redirect_stdout(io.StringIO()) as out:
+        _print_status(rows, title="pairs")
+    lines = out.getvalue().splitlines()
+    assert max(map(len, lines)) <= 80
+    assert "…" not in out.getvalue()
+    heads = " ".join(lines[:4]).split()
+    for head in ("task", "method", "done", "pending", "diverged", "failed", "mean", "AUC", "max"):
+        assert head in heads
+    start = next(line for line in lines if " task" in line)
+    width = start.index("method")
+    assert "".join(line[:width].strip() for line in lines[lines.index(start) + 2 :]) == name
 
 
 def test_methods_are_checked_before_any_work():

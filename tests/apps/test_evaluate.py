@@ -57,11 +57,11 @@ def test_the_positive_class_stays_where_it_has_become_the_frequent_one(place):
     model = cw.load(place / "m-images" / "model.safetensors")
     source = f"folder:{place / 'new'}"
     options = {"cache_dir": place / "cache", "image_size": None}
-    x, y = measured_part(model, source, **options)
+    x, y, _ = measured_part(model, source, **options)
     assert x.shape[1:] == (3, 10, 10)
     assert np.bincount(y).tolist() == [2, 6]  # crack is class 1, as in training
     with pytest.warns(UserWarning, match=r"\('sound', 'crack'\) apart, .* \('crack', 'sound'\)"):
-        _, y = measured_part(model, source, **options, positive="sound")
+        _, y, _ = measured_part(model, source, **options, positive="sound")
     assert np.bincount(y).tolist() == [6, 2]
 
 
@@ -82,6 +82,73 @@ def test_a_table_without_the_column_of_groups(place, tmp_path):
     assert "--group must be a column of people.csv, got 'patient'" in ended.err
     source = f"table:{tmp_path / 'people.csv'}"
     assert metrics(place, source, "m-table", "--all-rows")["n_positive"] == 30
+
+
+def measured(place, source, model, *more):
+    words = ("evaluate", source, "--model", place / model, "--cache-dir", place / "cache")
+    ended = command(*words, *more)
+    assert ended.code == 0, ended.err
+    return ended.out, ended.err
+
+
+def test_training_rows_among_those_of_a_table_are_told(place):
+    source = f"table:{place / 'people.csv'}"
+    out, err = measured(place, source, "m-table")
+    assert "test samples" in out
+    assert err == ""
+    out, err = measured(place, source, "m-table", "--all-rows")
+    assert "test samples" not in out
+    assert "all rows" in out
+    assert err.startswith("curvewise: warning: with --all-rows training rows of the model are amo")
+    assert err.count("\n") == 1
+    _, err = measured(place, source, "m-table", "--seed", "8")
+    assert err.startswith("curvewise: warning: with --seed 8 training rows of the model are among")
+
+
+def test_a_file_that_was_never_trained_on_says_which_rows_are_used(place, tmp_path):
+    frame = pd.read_csv(place / "people.csv")
+    frame.assign(age=frame["age"] + 1).to_csv(tmp_path / "new.csv", index=False)
+    source = f"table:{tmp_path / 'new.csv'}"
+    for more in ((), ("--json",), ("--seed", "8")):
+        _, err = measured(place, source, "m-table", *more)
+        seed = "8" if "8" in more else "7"
+        assert err == (
+            f"curvewise: measured on 60 rows, the test part of new.csv by seed {seed}; the model "
+            "was trained on other data, so --all-rows may take all 300\n"
+        )
+    assert measured(place, source, "m-table", "--all-rows")[1] == ""
+    few = pd.concat([frame[frame["outcome"] == "well"], frame[frame["outcome"] == "ill"][:1]])
+    few.to_csv(tmp_path / "few.csv", index=False)  # cannot be split, so it never was
+    assert measured(place, f"table:{tmp_path / 'few.csv'}", "m-table", "--all-rows")[1] == ""
+
+
+def test_the_training_file_is_known_by_what_is_in_it(place, tmp_path):
+    frame = pd.read_csv(place / "people.csv")
+    frame.to_csv(tmp_path / "copy.csv", index=False)
+    source = f"table:{tmp_path / 'copy.csv'}"
+    assert measured(place, source, "m-table")[1] == ""
+    assert "training rows" in measured(place, source, "m-table", "--all-rows")[1]
+
+
+def test_a_model_of_a_thinned_or_validated_task_knows_its_table(place, tmp_path):
+    source = f"table:{place / 'people.csv'}"
+    words = ("train", source, "--target", "outcome", "--set", "epochs=1")
+    for name, more in (("a", ("--beta", "20")), ("b", ("--validation", "0.3", "--seed", "4"))):
+        assert command(*words, *more, "--out", tmp_path / name).code == 0
+        assert measured(tmp_path, source, name)[1] == ""
+        assert "training rows" in measured(tmp_path, source, name, "--all-rows")[1]
+
+
+def test_other_sources_say_so_too(place):
+    own, new = f"folder:{place / 'parts'}", f"folder:{place / 'new'}"
+    assert measured(place, own, "m-images")[1] == ""
+    assert measured(place, new, "m-images")[1] == (
+        "curvewise: measured on 8 samples, the test part of folder:new; the model was trained on "
+        "other data\n"
+    )
+    assert measured(place, own, "m-images", "--seed", "8")[1].startswith(
+        "curvewise: warning: with --seed 8 samples that the model was trained on may be among"
+    )
 
 
 def test_samples_of_another_shape_are_told(place):

@@ -43,8 +43,8 @@ def test_scores_are_those_of_the_training_pipeline(trained, tmp_path):
     task = cw.load_task(f"folder:{trained / 'parts'}", image_size=16, cache_dir=trained / "cache")
     model = cw.load(trained / "model" / "model.safetensors")
     out = tmp_path / "scores.csv"
-    words = ("--model", trained / "model", "--out", out, "--prior", "0.02", "--max-fpr", "0.25")
-    ended = command("predict", trained / "parts", *words, "--json")
+    words = ("--model", trained / "model", "--out", out, "--calibrated", "--max-fpr", "0.25")
+    ended = command("predict", trained / "parts", *words, "--prior", "0.02", "--json")
     assert ended.code == 0, ended.err
     found = pd.read_csv(out, keep_default_na=False)
     assert list(found) == ["path", "score", "positive", "class", "probability", "note"]
@@ -65,7 +65,8 @@ def test_scores_are_those_of_the_training_pipeline(trained, tmp_path):
     assert (found["class"] == np.where(called, "crack", "sound")).all()
     assert summary == {
         "rows": 80, "positive": int(called.sum()), "threshold": summary["threshold"],
-        "out": str(out), "unreadable": 0,
+        "threshold_from": "FPR at most 0.25 on the model's test part", "out": str(out), 
+        "unreadable": 0,
     }  # fmt: skip
 
 
@@ -77,7 +78,9 @@ def test_the_model_may_come_first_and_inputs_be_mixed(trained, tmp_path):
         "--out", out,
     )  # fmt: skip
     assert ended.code == 0
-    assert ended.out == f"80 rows, {pd.read_csv(out)['positive'].sum()} called positive: {out}\n"
+    called = pd.read_csv(out)["positive"].sum()
+    assert ended.out.startswith(f"80 rows, {called} called positive at threshold 0 (")
+    assert ended.out.endswith(f"): {out}\n")
     assert pd.read_csv(out)["path"][0] == str(one)
 
 
@@ -198,9 +201,10 @@ def test_images_are_found_in_the_order_of_their_names(tmp_path):
 
 def test_settings_of_a_scorer(trained):
     model = cw.load(trained / "model" / "model.safetensors")
-    assert make_scorer(model).threshold == 0
-    assert make_scorer(model, threshold=-1.5).threshold == -1.5
-    assert make_scorer(model, prior=0.1).calibrated
+    assert make_scorer(model).threshold.value == 0
+    assert make_scorer(model, threshold=-1.5).threshold.value == -1.5
+    with pytest.raises(cw.InputError, match=r"give --calibrated too, got 0\.1"):
+        make_scorer(model, prior=0.1)
     assert make_scorer(model, tau=1.0).lam.tolist() == [[1.0]]
     assert make_scorer(model, tau=3.0, max_fpr=0.5).lam.tolist() == [[3.0]]  # its own lambda
     model.record.pop("test_roc")
@@ -220,7 +224,51 @@ def test_a_model_of_features_has_no_images_to_read(trained, tmp_path):
     assert command("train", "digits:3", "--out", tmp_path / "d", "--set", "epochs=1").code == 0
     ended = command("predict", trained / "parts", "--model", tmp_path / "d")
     assert ended.code == 2
-    assert "this needs a model that was trained on a table, got one of digits:3" in ended.err
+    assert "this model takes 64 numbers a sample, as digits:3 has them: give an .npz" in ended.err
+    assert "curvewise embed" in ended.err
+
+
+@pytest.mark.parametrize("array", ["x", "x_test"])
+def test_a_model_of_arrays_predicts_arrays(tmp_path, array):
+    rng = np.random.default_rng(0)
+    y = np.arange(100) % 5 == 0
+    x = rng.normal(size=(100, 3)) + y[:, None]
+    np.savez(tmp_path / "features.npz", x=x, y=y)
+    model = tmp_path / "model"
+    source = f"npz:{tmp_path / 'features.npz'}"
+    assert command("train", source, "--out", model, "--set", "epochs=1").code == 0
+    new = rng.normal(size=(7, 3)).astype(np.float32)
+    np.savez(tmp_path / "new.npz", **{array: new}, x_train=x[:9])
+    out = tmp_path / "out.csv"
+    ended = command("predict", tmp_path / "new.npz", "--model", model, "--out", out)
+    assert ended.code == 0, ended.err
+    found = pd.read_csv(out)
+    assert list(found) == ["row", "score", "positive", "class"]
+    assert found["row"].tolist() == list(range(7))
+    known = cw.load(model / "model.safetensors").scores(new)
+    np.testing.assert_allclose(found["score"], known, rtol=1e-5, atol=1e-6)
+    for wrong, message in (
+        ({"x": new[:, :2]}, "samples of shape (3,), got (2,)"),
+        ({"x": new[:0]}, "x of wrong.npz must have a row or more"),
+        ({"x": np.full((2, 3), np.nan)}, "x of wrong.npz must be finite, got nan in row 0"),
+        ({"x_train": new}, "an array x or x_test, got x_train"),
+    ):
+        np.savez(tmp_path / "wrong.npz", **wrong)
+        ended = command("predict", tmp_path / "wrong.npz", "--model", model)
+        assert (ended.code, ended.err.count("\n")) == (2, 1)
+        assert message in ended.err
+
+
+def test_answers_are_not_overwritten_unless_asked(trained, tmp_path):
+    out = tmp_path / "scores.csv"
+    words = ("predict", trained / "parts", "--model", trained / "model", "--out", out)
+    out.write_text("mine\n")
+    ended = command(*words)
+    assert ended.code == 2
+    assert f"{out} exists" in ended.err
+    assert out.read_text() == "mine\n"
+    assert command(*words, "--overwrite").code == 0
+    assert len(pd.read_csv(out)) == 80
 
 
 def test_thresholds_are_those_of_choose_operating_point(trained):
@@ -236,7 +284,8 @@ def test_thresholds_are_those_of_choose_operating_point(trained):
     for rate in (0.0, 0.01, 0.1, 0.33, 0.5, 0.9, 1.0):
         for rule in ("max_fpr", "min_tpr"):
             point = cw.choose_operating_point(y, score, **{rule: rate})
-            assert make_scorer(model, **{rule: rate}).threshold == point.threshold, (rule, rate)
+            found = make_scorer(model, **{rule: rate}).threshold.value
+            assert found == point.threshold, (rule, rate)
 
 
 def test_ctrl_c_writes_nothing(trained, tmp_path, monkeypatch):

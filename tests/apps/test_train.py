@@ -94,6 +94,14 @@ def test_a_run_is_resumed_only_as_it_was_begun(tmp_path, what):
     assert train(**settings, folder=tmp_path, resume=True).finished
 
 
+def test_a_resumed_run_is_told_which_settings_differ(tmp_path):
+    stopped(tmp_path)
+    recipe = QUICK.model_copy(update={"lr": 0.2, "epochs": 4})
+    with pytest.raises(cw.InputError) as caught:
+        train(cw.load_task("digits:3"), FAMILY, recipe, tmp_path, resume=True)
+    assert str(caught.value).endswith("with epochs = 3 (got 4), lr = 0.1 (got 0.2)")
+
+
 def test_a_state_without_a_note_of_its_run_goes_on(tmp_path):
     stopped(tmp_path)
     (tmp_path / "run.json").unlink()
@@ -159,6 +167,31 @@ def test_a_killed_job_goes_on_from_its_last_state_to_the_same_bits(tmp_path):
     whole = train(task, FAMILY, QUICK, tmp_path / "whole")
     first, second = whole.model.network.state_dict(), resumed.model.network.state_dict()
     assert all(torch.equal(first[name], second[name]) for name in first)
+
+
+def test_a_job_that_is_killed_before_its_first_state_leaves_no_note(tmp_path):
+    early = KILLED.replace("save_minutes=0", "save_minutes=5").replace("== 4", "== 1")
+    words = [sys.executable, "-c", early, tmp_path / "run"]
+    killed = subprocess.run(words, env={**os.environ, "OMP_NUM_THREADS": "1"}, check=False)
+    assert killed.returncode == -signal.SIGKILL
+    assert names(tmp_path / "run") == []
+    assert train(cw.load_task("digits:3"), FAMILY, QUICK, tmp_path / "run").finished
+
+
+def test_the_chosen_operating_point_is_in_the_model(tmp_path):
+    task = cw.load_task("digits:3")
+    kept = task.with_validation(0.25, seed=0)
+    for name, rule in (("fpr", {"max_fpr": 0.05}), ("cost", {"cost_ratio": 9.0})):
+        train(kept, FAMILY, QUICK, tmp_path / name, rule=rule, part="validation part")
+        model = cw.load(tmp_path / name / "model.safetensors")
+        point = cw.choose_operating_point(kept.y_test, model.scores(kept.x_test), **rule)
+        assert model.record["operating_point"] == {
+            "rule": rule, "lambda": {"tau": 3.0}, "measured_on": "validation part",
+            "threshold": None if np.isinf(point.threshold) else point.threshold,
+            "tpr": point.tpr, "fpr": point.fpr,
+        }  # fmt: skip
+    train(task, FAMILY, QUICK, tmp_path / "none")
+    assert "operating_point" not in cw.load(tmp_path / "none" / "model.safetensors").record
 
 
 def test_a_taken_folder_is_told_before_the_data_are_read(tmp_path, monkeypatch):

@@ -235,9 +235,10 @@ def test_a_file_is_found_in_the_data_folder(tmp_path: Path) -> None:
         ("a,b\n", "data.csv must have a header and rows below it, got no rows"),
         ("a,b,a\n1,2,3\n", "the column names of data.csv must differ, got 'a' twice"),
         (b"\xff\xfe\x00\x01", "data.csv must be text in UTF-8, got other bytes"),
-        ("a,b\n1,2\n1,2,3\n", "as many fields in each row as in its header, got: "),
-        ("a,b\n1,2,3\n1,2,3\n", "as many fields in each row as in its header, got: "),
-        ('a,b\n1,"2\n', "as many fields in each row as in its header, got: "),
+        ("a,b\n1,2\n1,2,3\n", "as in its header, got: 3 fields in line 3 and 2 before"),
+        ("a,b\n1,2,3\n1,2,3\n", "as in its header, got: rows with more fields than the header"),
+        ('a,b\n1,"2\n', "its header, got: a quotation mark in line 2 that nothing closes"),
+        ('a,b\n1,2\n3,4\n"5,6\n', "got: a quotation mark in line 4 that nothing closes"),
     ],
 )
 def test_a_file_that_is_no_table_is_refused(

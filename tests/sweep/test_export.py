@@ -148,7 +148,7 @@ def test_a_name_that_is_taken_gets_its_group(tmp_path):
 def test_a_file_that_exists_is_kept_unless_asked(store, tmp_path):
     path = tmp_path / "runs.csv"
     path.write_text("precious")
-    with pytest.raises(InputError, match=r"runs\.csv exists: choose another name"):
+    with pytest.raises(InputError, match=r"runs\.csv exists: .*, or give --overwrite"):
         export(store, path)
     assert path.read_text() == "precious"
     assert export(store, path, overwrite=True) == 4

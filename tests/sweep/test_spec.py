@@ -187,6 +187,8 @@ WRONG = [
     ({"betas": "100"}, "betas.0 must be a valid number, got '100'"),
     ({"seeds": [0, True]}, "seeds.1 must be a valid integer, got True"),
     ({"seeds": [1, 1]}, "seeds: must differ, got 1 twice"),
+    ({"seeds": 3}, r"seeds must be a list, such as \[0, 1, 2\], got 3"),
+    ({"seeds": []}, r"seeds: must list at least one value, got \[\]"),
     ({"validation": 1.0}, "validation must be less than 1, got 1.0"),
     ({"name": ""}, "name must have at least 1 character"),
     ({"taks": 1}, "'taks' is no setting; did you mean 'tasks'"),

@@ -12,12 +12,14 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, Ti
 
 from curvewise.data.registry import load_task
 from curvewise.data.task import Task
-from curvewise.errors import InputError
+from curvewise.errors import InputError, require_choice
 from curvewise.family import LossFamily
 from curvewise.sweep.grid import normal_recipe_value
 from curvewise.sweep.methods import parse_setting
 from curvewise.training.loop import Progress as TrainingProgress
 from curvewise.training.recipe import Recipe, preset
+
+MEANS = ("weighted_mean", "mean", "expected_mean")  # reductions that training can minimise
 
 
 def parse_family(omega: str, gamma: str, tau: str, reduction: str = "weighted_mean") -> LossFamily:
@@ -26,6 +28,7 @@ def parse_family(omega: str, gamma: str, tau: str, reduction: str = "weighted_me
     >>> parse_family("0.5", "0.2", "0:3:0.33").drawn
     ('tau',)
     """
+    require_choice("--reduction", reduction, MEANS)
     values = {
         name: parse_setting(name, text)
         for name, text in (("omega", omega), ("gamma", gamma), ("tau", tau))

@@ -57,7 +57,7 @@ def compare(
     as_json: AsJson = False,
 ) -> None:
     """Compare methods over the paper's 48 settings each and several subsamples."""
-    from curvewise.apps.commands import loaded_task, showing
+    from curvewise.apps.commands import loaded_task, require_folder, showing
     from curvewise.apps.compare import compare as read_comparison
     from curvewise.apps.compare import comparison_spec
     from curvewise.apps.problems import Problems
@@ -65,6 +65,7 @@ def compare(
     from curvewise.apps.train import without_nan
     from curvewise.sweep.store import Store
 
+    require_folder(out)
     given = {"target": target, "positive": positive, "group": group, "image_size": image_size}
     data = {name: value for name, value in given.items() if value is not None}
     task = loaded_task(source, beta=beta, data_dir=data_dir, cache_dir=cache_dir, **data)

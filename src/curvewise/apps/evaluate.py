@@ -22,7 +22,7 @@ from curvewise.data.tables import (
     read_table,
     split_labels,
 )
-from curvewise.data.task import arrays_digest
+from curvewise.data.task import Task, arrays_digest
 from curvewise.errors import InputError, did_you_mean
 from curvewise.report.figures import plot_roc
 from curvewise.roc.curve import roc_curve
@@ -82,9 +82,24 @@ def measured_part(
             f"the model tells {model.class_names} apart, the classes here are {task.class_names}",
             stacklevel=2,
         )
-    known = model.record.get("test_digest") in (None, task.test_digest)
-    note = f"measured on {len(task.y_test)} samples, the test part of {source}, which is not what "
-    return MeasuredPart(task.x_test, task.y_test, "" if known else note + "the model is of")
+    return MeasuredPart(task.x_test, task.y_test, _note(model, task, options["seed"]))
+
+
+def _note(model: Model, task: Task, seed: int) -> str:
+    """Return what to say of a test part that is not the model's own; warn of training data."""
+    if model.record.get("test_digest") in (None, task.test_digest):
+        return ""
+    if task.name == model.record.get("task") and seed != (model.record.get("seed") or 0):
+        warnings.warn(
+            f"with --seed {seed} samples that the model was trained on may be among those of "
+            f"{task.name}; without it they are of its test part",
+            stacklevel=2,
+        )
+        return ""
+    return (
+        f"measured on {len(task.y_test)} samples, the test part of {task.name}; the model was "
+        "trained on other data"
+    )
 
 
 def labelled_rows(
@@ -138,8 +153,10 @@ def _has_test_part(
     if digest is None:
         return None
     try:
-        _, rows = split_labels(y, seed=seed, groups=groups)
-    except InputError:  # too few of a class to be split, so never split
+        with warnings.catch_warnings():  # of few members of a class
+            warnings.simplefilter("ignore")
+            _, rows = split_labels(y, seed=seed, groups=groups)
+    except InputError:  # so few that they cannot be split, and never were
         return False
     return bool(digest == arrays_digest(x[rows], y[rows]))
 

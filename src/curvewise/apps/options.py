@@ -1,9 +1,36 @@
 """Options that several commands share, and the examples that end their help."""
 
+import re
+import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+
+# Click's, of which recent versions of typer have a copy of their own.
+UsageError: Any = typer.BadParameter.__mro__[1]
+
+
+def usage_sentence(error: Any) -> str:
+    """Return what is wrong with the words of a command, as one sentence with a way to its help."""
+    text = " ".join(error.format_message().split()).rstrip(".")
+    text = re.sub(r"^Invalid value for '(--[^']*)': Input should be", r"\1 must be", text)
+    text = text.partition(", unable to parse")[0]
+    if " must be " in text and (value := _given(text.partition(" ")[0])) is not None:
+        text += f", got {value!r}"
+    text = text if text.startswith("--") else text[:1].lower() + text[1:]
+    where = error.ctx.command_path if error.ctx is not None else "curvewise"
+    return f"{text}; see {where} --help"
+
+
+def _given(option: str) -> str | None:
+    """Return what an option was given, which errors of its reader do not tell."""
+    for word, after in zip(sys.argv, [*sys.argv[1:], None], strict=True):
+        if word == option:
+            return after
+        if word.startswith(f"{option}="):
+            return word.removeprefix(f"{option}=")
+    return None
 
 
 def examples(*commands: str) -> str:

@@ -70,7 +70,9 @@ def make_scorer(
     if len(model.class_names) != 2:
         raise InputError(f"predict needs a model of two classes, got {len(model.class_names)}")
     if prior is not None and not calibrated:
-        raise InputError(f"--prior is for probabilities: give --calibrated too, got {prior:g} alone")
+        raise InputError(
+            f"--prior is for probabilities: give --calibrated too, got {prior:g} alone"
+        )
     if calibrated and not isinstance(model.objective, LossFamily):
         kind = type(model.objective).__name__
         raise InputError(f"calibrated probabilities need the vector-scaling loss, got {kind}")

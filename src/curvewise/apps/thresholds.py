@@ -46,7 +46,9 @@ def find_threshold(
                 "too: choose a --threshold by curvewise evaluate"
             )
         part = model.record.get("measured_on", "test part")
-        return Threshold(_on_test_part(model, **given), f"{_rule_text(given)} on the model's {part}")
+        return Threshold(
+            _on_test_part(model, **given), f"{_rule_text(given)} on the model's {part}"
+        )
     chosen = model.record.get("operating_point")
     if chosen is None:
         hint = "--max-fpr" if "test_roc" in model.record else "--threshold"

@@ -128,9 +128,7 @@ def _thinning_note(beta: float, before: tuple[int, ...], after: tuple[int, ...])
             f"the {before[0]:,} majority samples are left out"
         )
     if after[1] < before[1] and (after[1] < FEW or abs(rest / beta - 1) > BETA_TOLERANCE):
-        return (
-            f"beta = {beta:.10g} leaves {after[1]:,} of {before[1]:,} positives, beta {rest:.4g}"
-        )
+        return f"beta = {beta:.10g} leaves {after[1]:,} of {before[1]:,} positives, beta {rest:.4g}"
     return ""
 
 
