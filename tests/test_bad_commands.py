@@ -351,6 +351,7 @@ def test_the_same_warning_is_shown_once_a_command(capsys):
 
     for _ in range(2):
         with cli._plain_warnings():
+            warnings.simplefilter("always")  # what comes of filters that other libraries touch
             for number in (1, 2, 1, 2):
                 warnings.warn(f"the same {number}", stacklevel=1)
     line = "curvewise: warning: the same {}\n"

@@ -14,6 +14,9 @@ from curvewise.apps.compare_command import why_no_p
 from curvewise.apps.sweep_commands import _print_status
 from curvewise.apps.sweeping import duration, make_executor
 from curvewise.errors import InputError
+from curvewise.sweep.plan import Result
+from curvewise.sweep.spec import Spec
+from curvewise.sweep.store import Store
 
 SPEC = """
 name = "tiny"
@@ -236,6 +239,20 @@ def test_a_changed_spec_of_the_same_name_replaces_the_runs_of_the_sweep(tmp_path
         ended = command("sweep", "run", spec, "--executor", "serial", "--json")
         assert [row["label"] for row in json.loads(ended.out)["status"]] == labels
         assert labels_in(tmp_path / "tiny.db") == {"tiny": labels}
+
+
+def test_failures_of_an_earlier_spec_are_not_told(tmp_path):
+    given = {"tasks": ["digits:8"], "methods": [{"method": "ce"}]}
+    with Store(tmp_path / "runs.db") as store:
+        for seed in (0, 1):
+            spec = Spec.from_dict(given | {"seeds": [seed]})
+            (run,) = spec.runs()
+            store.add_sweep("a", spec.to_dict(), [(run, f"run {seed}", "data")])
+            failed = Result(f"run {seed}", "failed", {}, None, None, 0.0, f"reason {seed}")
+            store.record([failed], "box", {})
+    printed = command("sweep", "status", tmp_path / "runs.db", "--failed").out
+    assert "reason 1" in printed
+    assert "reason 0" not in printed
 
 
 def test_beta_below_the_datas_own_is_told_once_however_many_runs_there_are(tmp_path):

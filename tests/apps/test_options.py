@@ -8,8 +8,9 @@ import pytest
 from command_line import command
 
 WRONG = {
-    "trian": "no such command 'trian'; see curvewise --help",
-    "sweep runn": "no such command 'runn'; see curvewise sweep --help",
+    "trian": "no such command 'trian'; did you mean 'train'? See curvewise --help",
+    "nonsense": "no such command 'nonsense'; see curvewise --help",
+    "sweep runn": "no such command 'runn'; did you mean 'run'? See curvewise sweep --help",
     "train": "missing argument 'source'; see curvewise train --help",
     "evaluate digits": "missing option '--model'; see curvewise evaluate --help",
     "evaluate digits --model m --max-fpr abc": "--max-fpr must be a valid number, got 'abc'; "

@@ -65,7 +65,7 @@ def test_scores_are_those_of_the_training_pipeline(trained, tmp_path):
     assert (found["class"] == np.where(called, "crack", "sound")).all()
     assert summary == {
         "rows": 80, "positive": int(called.sum()), "threshold": summary["threshold"],
-        "threshold_from": "FPR at most 0.25 on the model's test part", "out": str(out), 
+        "threshold_from": "FPR at most 0.25 on the model's test part", "out": str(out),
         "unreadable": 0,
     }  # fmt: skip
 

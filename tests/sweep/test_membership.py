@@ -1,9 +1,9 @@
 """Which runs a sweep has: those of the spec that was registered last under its name."""
 
 import pytest
+from test_store import VERSIONS, listed, planned, result
 
 from curvewise.sweep.store import Store
-from test_store import VERSIONS, listed, planned, result
 
 
 @pytest.fixture

@@ -13,14 +13,14 @@ UsageError: Any = typer.BadParameter.__mro__[1]
 
 def usage_sentence(error: Any) -> str:
     """Return what is wrong with the words of a command, as one sentence with a way to its help."""
-    text = " ".join(error.format_message().split()).rstrip(".")
+    text = " ".join(error.format_message().split()).rstrip(".").replace(". Did you", "; did you")
     text = re.sub(r"^Invalid value for '(--[^']*)': Input should be", r"\1 must be", text)
     text = text.partition(", unable to parse")[0]
     if " must be " in text and (value := _given(text.partition(" ")[0])) is not None:
         text += f", got {value!r}"
     text = text if text.startswith("--") else text[:1].lower() + text[1:]
     where = error.ctx.command_path if error.ctx is not None else "curvewise"
-    return f"{text}; see {where} --help"
+    return f"{text}{' See' if text.endswith('?') else '; see'} {where} --help"
 
 
 def _given(option: str) -> str | None:

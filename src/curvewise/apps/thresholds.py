@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass
-from decimal import ROUND_FLOOR, Context
+from decimal import ROUND_FLOOR, ROUND_HALF_EVEN, Context
 from typing import Any
 
 import numpy as np
@@ -74,18 +74,20 @@ def short_threshold(threshold: float) -> float:
     """Return the shortest number that calls the same float32 scores positive; it is not higher.
 
     >>> short_threshold(float(np.float32(6.8610935))), short_threshold(0.0)
-    (6.861093, 0.0)
+    (6.8610935, 0.0)
     """
     if not math.isfinite(threshold):
         return threshold
-    with np.errstate(over="ignore"):
+    with np.errstate(over="ignore"):  # of what is larger than any float32
         below = np.float32(threshold)
-    if float(below) >= threshold:
-        below = np.nextafter(below, np.float32(-np.inf))
+        if float(below) >= threshold:
+            below = np.nextafter(below, np.float32(-np.inf))
     for digits in range(1, 17):
-        rounded = Context(prec=digits, rounding=ROUND_FLOOR).create_decimal_from_float(threshold)
-        if float(rounded) > float(below):
-            return float(rounded)
+        for rounding in (ROUND_HALF_EVEN, ROUND_FLOOR):
+            context = Context(prec=digits, rounding=rounding)
+            rounded = float(context.create_decimal_from_float(threshold))
+            if float(below) < rounded <= threshold:
+                return rounded
     return threshold
 
 
@@ -93,7 +95,7 @@ def threshold_text(threshold: float) -> str:
     """Return a threshold for people, with all the digits that its calls need.
 
     >>> threshold_text(2.0), threshold_text(float(np.float32(6.8610935)))
-    ('2', '6.861093')
+    ('2', '6.8610935')
     """
     return repr(short_threshold(threshold)).removesuffix(".0")
 
