@@ -75,10 +75,12 @@ def test_sweeps_train_every_combination_under_its_name():
     assert settings["LCT: paper init, scaled, per batch"] == ("paper", True, "batch")
 
 
-def test_the_papers_variant_is_lct_as_other_figures_have_it():
-    spec = FILM.sweeps(Profile())[1]
-    plain = Profile().spec("a", spec.tasks, [{"method": "lct", "grid": "paper"}])
-    own = [run for run in spec.runs() if run.label == label_of(VARIANTS[0])]
+@pytest.mark.parametrize(("profile", "initial"), [("paper", "paper"), ("laptop", "identity")])
+def test_one_variant_is_lct_as_other_figures_have_it(profile, initial):
+    spec = FILM.sweeps(Profile(profile))[1]
+    plain = Profile(profile).spec("a", spec.tasks, [{"method": "lct", "grid": "paper"}])
+    wanted = label_of((f"{initial} init", "raw", "per batch"))
+    own = [run for run in spec.runs() if run.label == wanted]
     assert [run.identity("x") for run in own] == [run.identity("x") for run in plain.runs()]
 
 

@@ -93,7 +93,7 @@ def test_the_figure_shows_the_band_and_every_model():
         assert {(round(x, 6), round(y, 6)) for x, y in zip(band.fpr, edge, strict=True)} <= corners
     dots = [line for line in right.get_lines() if line.get_marker() == "o"]
     np.testing.assert_allclose(dots[0].get_ydata(), areas, atol=1e-6)
-    assert "laptop profile: heads on EfficientNet-Lite0 features" in figure.get_suptitle()
+    assert "heads on 128 components of EfficientNet-Lite0 features" in figure.get_suptitle()
 
 
 def test_it_is_collected_from_a_store(tmp_path):

@@ -104,7 +104,7 @@ def test_tables_and_figure_from_rows_alone():
     outcome = CIFAR_BANDS.present(DATA, Profile())
     figure = outcome.figures["fig-cifar-bands"]
     assert len(figure.axes) == 8
-    assert "laptop profile: heads on EfficientNet-Lite0 features" in figure.get_suptitle()
+    assert "heads on 128 components of EfficientNet-Lite0 features" in figure.get_suptitle()
     statistics = outcome.tables["AUC by task, beta and method"]
     assert len(statistics) == 14
     for row in statistics:

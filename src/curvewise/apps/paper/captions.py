@@ -28,7 +28,7 @@ def caption_of(profile: Profile, tasks: Iterable[str]) -> str:
     """Return the profile's caption for tasks of one or several sources.
 
     >>> caption_of(Profile(), ["cifar10:cat/dog", "cifar100:household"])
-    'laptop profile: heads on EfficientNet-Lite0 features'
+    'laptop profile: heads on 128 components of EfficientNet-Lite0 features'
     >>> print(caption_of(Profile("paper"), ["cifar10:cat/dog", "fashion-mnist:0/6"]))
     paper profile: ResNet-32 (cifar10); small CNN (fashion-mnist)
     """
