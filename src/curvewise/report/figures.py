@@ -276,7 +276,8 @@ def plot_differences(
         marker = "os^Dv"[number % 5]
         axes.plot(np.arange(1, len(found) + 1), found, marker, color=color_of(number),
                   markersize=4, label=label)  # fmt: skip
-    axes.set(xlabel="rank", ylabel=ylabel, title=title or "")
+    axes.set(xlabel="place in rising order", ylabel=ylabel)
+    axes.set_title(title or "", fontsize="medium")
     axes.grid(axis="y", color="0.9")
     axes.set_axisbelow(True)
     axes.legend(loc="best", fontsize="small")
