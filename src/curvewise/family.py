@@ -33,9 +33,18 @@ class Objective(Protocol):
         """Return n draws of lambda, shape (n, len(drawn))."""
 
     def loss(
-        self, logits: Tensor, target: Tensor, lam: Tensor, *, class_counts: Sequence[float]
+        self,
+        logits: Tensor,
+        target: Tensor,
+        lam: Tensor,
+        *,
+        class_counts: Sequence[float],
+        sample_weight: Tensor | None = None,
     ) -> Tensor:
-        """Return the loss of logits (..., n, C) at lambda."""
+        """Return the loss of logits (..., n, C) at lambda.
+
+        `sample_weight`, (n,) or (K, n) for stacked logits, multiplies the samples' losses.
+        """
 
     def parameters(self) -> Iterator[nn.Parameter]:
         """Yield parameters to be trained along with the network's."""
@@ -221,9 +230,18 @@ class LossFamily:
         }
 
     def loss(
-        self, logits: Tensor, target: Tensor, lam: Tensor, *, class_counts: Sequence[float]
+        self,
+        logits: Tensor,
+        target: Tensor,
+        lam: Tensor,
+        *,
+        class_counts: Sequence[float],
+        sample_weight: Tensor | None = None,
     ) -> Tensor:
-        """Return `vs_loss` at lambda: (d,) for all, (n, d) per sample, (K, 1, d) per model."""
+        """Return `vs_loss` at lambda: (d,) for all, (n, d) per sample, (K, 1, d) per model.
+
+        `sample_weight` as in `vs_loss`, but not checked.
+        """
         counts = check_class_counts(class_counts)
         values = self.hyperparameters(lam)
         if isinstance(values["omega"], tuple):
@@ -231,7 +249,14 @@ class LossFamily:
         if lam.dim() == 1 and lam.device.type == "cpu" and not torch.compiler.is_compiling():
             # One draw for the whole batch: as numbers it costs less than as tensors.
             values = {name: _number(value) for name, value in values.items()}
-        return unchecked_vs_loss(logits, target, counts, **values, reduction=self.reduction)
+        return unchecked_vs_loss(
+            logits,
+            target,
+            counts,
+            **values,
+            reduction=self.reduction,
+            sample_weight=sample_weight,
+        )
 
     def parameters(self) -> Iterator[nn.Parameter]:
         """Yield nothing: the family has no parameters of its own."""

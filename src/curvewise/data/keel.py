@@ -26,7 +26,7 @@ def keel(argument: str, options: SourceOptions) -> Task:
     class and split are as for `table:FILE`; the target is the output attribute or last column.
     """
     options.refuse("keel:NAME", "target", "group", "image_size")
-    frame, target = read_keel(_find(argument, options))
+    frame, target = read_keel(find_keel(argument, options))
     return frame_task(frame, name=f"keel:{argument}", target=target, options=options)
 
 
@@ -51,7 +51,8 @@ def _folders(options: SourceOptions) -> list[Path]:
     return folders
 
 
-def _find(argument: str, options: SourceOptions) -> Path:
+def find_keel(argument: str, options: SourceOptions) -> Path:
+    """Return the file of the table NAME or FAMILY/NAME."""
     family, _, name = argument.rpartition("/")
     for folder in _folders(options):
         path = folder / f"{name}.dat"

@@ -1,7 +1,8 @@
 r"""Losses to compare with: focal, label-distribution-aware margins (LDAM), AUC margin.
 
 Functions first, then modules over them that hold the settings. Every module is an `Objective`
-that draws nothing, so training treats them like a `LossFamily`.
+that draws nothing, so training treats them like a `LossFamily`. Sample weights, (n,) or (..., n),
+multiply the samples' losses before the mean over n.
 """
 
 from abc import ABC, abstractmethod
@@ -17,7 +18,12 @@ from curvewise.losses.vector_scaling import at_least_float32
 
 
 def focal_loss(
-    logits: Tensor, target: Tensor, *, focus: float = 2.0, class_weights: Tensor | None = None
+    logits: Tensor,
+    target: Tensor,
+    *,
+    focus: float = 2.0,
+    class_weights: Tensor | None = None,
+    sample_weight: Tensor | None = None,
 ) -> Tensor:
     r"""Focal loss, the mean of :math:`-a_y (1 - p_y)^\phi \log p_y` over the samples.
 
@@ -36,6 +42,12 @@ def focal_loss(
     losses = -(rest**focus) * log_p
     if class_weights is not None:
         losses = losses * class_weights.to(log_p)[target]
+    return _mean(losses, sample_weight)
+
+
+def _mean(losses: Tensor, sample_weight: Tensor | None) -> Tensor:
+    if sample_weight is not None:
+        losses = losses * sample_weight.to(losses)
     return losses.mean(-1)
 
 
@@ -53,6 +65,7 @@ def ldam_loss(
     class_counts: Sequence[float],
     max_margin: float = 0.5,
     scale: float = 30.0,
+    sample_weight: Tensor | None = None,
 ) -> Tensor:
     """Cross-entropy of ``scale * (z - m_y * onehot(y))``: the true class must win by a margin.
 
@@ -65,7 +78,7 @@ def ldam_loss(
     margins = ldam_margins(class_counts, max_margin).to(logits)
     handicap = F.one_hot(target, logits.shape[-1]) * margins
     log_p = F.log_softmax(scale * (logits - handicap), dim=-1)
-    return -log_p.gather(-1, target.unsqueeze(-1)).squeeze(-1).mean(-1)
+    return -_mean(log_p.gather(-1, target.unsqueeze(-1)).squeeze(-1), sample_weight)
 
 
 def auc_margin_loss(
@@ -77,6 +90,7 @@ def auc_margin_loss(
     dual: Tensor,
     positive_rate: float,
     margin: float = 1.0,
+    sample_weight: Tensor | None = None,
 ) -> Tensor:
     r"""AUC margin loss as a min-max problem, the mean over n samples of
 
@@ -96,7 +110,7 @@ def auc_margin_loss(
     spread = (1 - p) * (score - mean_positive) ** 2 * positive
     spread = spread + p * (score - mean_negative) ** 2 * negative
     gap = p * (1 - p) * margin + p * score * negative - (1 - p) * score * positive
-    return (spread + 2 * dual * gap - p * (1 - p) * dual**2).mean(-1)
+    return _mean(spread + 2 * dual * gap - p * (1 - p) * dual**2, sample_weight)
 
 
 class FixedObjective(nn.Module, ABC):
@@ -110,7 +124,13 @@ class FixedObjective(nn.Module, ABC):
 
     @abstractmethod
     def loss(
-        self, logits: Tensor, target: Tensor, lam: Tensor, *, class_counts: Sequence[float]
+        self,
+        logits: Tensor,
+        target: Tensor,
+        lam: Tensor,
+        *,
+        class_counts: Sequence[float],
+        sample_weight: Tensor | None = None,
     ) -> Tensor:
         """Return the loss of logits (..., n, C); lambda has no entries."""
 
@@ -127,10 +147,16 @@ class FocalLoss(FixedObjective):
         self.focus = require_number("focus", focus, 0)
 
     def loss(
-        self, logits: Tensor, target: Tensor, lam: Tensor, *, class_counts: Sequence[float]
+        self,
+        logits: Tensor,
+        target: Tensor,
+        lam: Tensor,
+        *,
+        class_counts: Sequence[float],
+        sample_weight: Tensor | None = None,
     ) -> Tensor:
         """Return the focal loss of logits (..., n, C)."""
-        return focal_loss(logits, target, focus=self.focus)
+        return focal_loss(logits, target, focus=self.focus, sample_weight=sample_weight)
 
 
 class LDAMLoss(FixedObjective):
@@ -142,7 +168,13 @@ class LDAMLoss(FixedObjective):
         self.scale = require_number("scale", scale, 0)
 
     def loss(
-        self, logits: Tensor, target: Tensor, lam: Tensor, *, class_counts: Sequence[float]
+        self,
+        logits: Tensor,
+        target: Tensor,
+        lam: Tensor,
+        *,
+        class_counts: Sequence[float],
+        sample_weight: Tensor | None = None,
     ) -> Tensor:
         """Return the LDAM loss of logits (..., n, C)."""
         return ldam_loss(
@@ -151,6 +183,7 @@ class LDAMLoss(FixedObjective):
             class_counts=class_counts,
             max_margin=self.max_margin,
             scale=self.scale,
+            sample_weight=sample_weight,
         )
 
 
@@ -170,7 +203,13 @@ class AUCMarginLoss(FixedObjective):
         self.dual = nn.Parameter(torch.zeros(()))
 
     def loss(
-        self, logits: Tensor, target: Tensor, lam: Tensor, *, class_counts: Sequence[float]
+        self,
+        logits: Tensor,
+        target: Tensor,
+        lam: Tensor,
+        *,
+        class_counts: Sequence[float],
+        sample_weight: Tensor | None = None,
     ) -> Tensor:
         """Return the loss of logits (..., n, 2)."""
         counts = check_class_counts(class_counts)
@@ -188,4 +227,5 @@ class AUCMarginLoss(FixedObjective):
             dual=2 * self.dual.detach() - self.dual,  # same value, gradient reversed
             positive_rate=positives / (positives + negatives),
             margin=self.margin,
+            sample_weight=sample_weight,
         )

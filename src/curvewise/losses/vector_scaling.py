@@ -44,6 +44,7 @@ def vs_loss(
     gamma: Hyperparameter = 0.0,
     tau: Hyperparameter = 0.0,
     reduction: str = "weighted_mean",
+    sample_weight: Tensor | None = None,
 ) -> Tensor:
     """Vector-scaling loss of `logits` (..., n, C) against integer `target` (n,) or (..., n).
 
@@ -65,6 +66,13 @@ def vs_loss(
         over the batch's own sum of weights, as the paper's code; 0 if that is 0);
         "expected_mean" (over n times the constant sum_c n_c omega_c / sum_c n_c, which is
         unbiased over mini-batches: use it where probabilities matter).
+    sample_weight
+        Weights s_i >= 0, shape (n,) or one that fits (..., n), such as (K, n) for stacked models;
+        each sample's loss is multiplied by its own. "weighted_mean" divides by the batch's sum of
+        s_i omega_{y_i}, so that whole numbers are the same as repeated rows. The other means
+        divide by what they divide by without weights (n, not the sum of s), so that over
+        mini-batches they stay unbiased: weights with mean 1 over the data, and class_counts that
+        are sums of weights, keep the scale.
 
     >>> import torch
     >>> logits, target = torch.tensor([[2.0, 0.0], [0.0, 1.0]]), torch.tensor([0, 1])
@@ -75,13 +83,17 @@ def vs_loss(
     require_choice("reduction", reduction, REDUCTIONS)
     check_logits_and_target(logits, target, len(counts))
     check_hyperparameters(omega, gamma, tau, logits.shape)
+    if sample_weight is not None:
+        check_batch_weight(sample_weight, logits.shape[:-1])
     drawn = any(isinstance(value, Tensor) for value in (omega, gamma, tau))
     if drawn or torch.compiler.is_compiling():
-        return unchecked_vs_loss(logits, target, counts, omega, gamma, tau, reduction)
+        return unchecked_vs_loss(
+            logits, target, counts, omega, gamma, tau, reduction, sample_weight
+        )
     logits, target = at_least_float32(logits), target.long()
     fixed: Any = tuple(omega) if isinstance(omega, Sequence) else omega
     factors = fixed_factors(counts, fixed, gamma, tau, logits.dtype, logits.device)
-    return scaled_cross_entropy(logits, target, factors, reduction)
+    return scaled_cross_entropy(logits, target, factors, reduction, sample_weight)
 
 
 def unchecked_vs_loss(
@@ -92,11 +104,12 @@ def unchecked_vs_loss(
     gamma: Hyperparameter,
     tau: Hyperparameter,
     reduction: str,
+    sample_weight: Tensor | None = None,
 ) -> Tensor:
     """`vs_loss` for values that are known to be good, as in a training loop."""
     logits = at_least_float32(logits)
     factors = class_factors(counts, omega, gamma, tau, like=logits)
-    return scaled_cross_entropy(logits, target.long(), factors, reduction)
+    return scaled_cross_entropy(logits, target.long(), factors, reduction, sample_weight)
 
 
 class VSLoss(nn.Module):
@@ -149,31 +162,40 @@ class VSLoss(nn.Module):
 
 
 def scaled_cross_entropy(
-    logits: Tensor, target: Tensor, factors: ClassFactors, reduction: str
+    logits: Tensor,
+    target: Tensor,
+    factors: ClassFactors,
+    reduction: str,
+    sample_weight: Tensor | None = None,
 ) -> Tensor:
     """Cross-entropy of ``scale * logits + shift``, weighted and reduced over the samples."""
-    if factors.constant and logits.dim() == 2 and target.dim() == 1:
+    if sample_weight is None and factors.constant and logits.dim() == 2 and target.dim() == 1:
         return _flat_loss(logits, target, factors, reduction)
     if torch.is_autocast_enabled(logits.device.type):  # products of the two-class form: in float32
         with torch.autocast(logits.device.type, enabled=False):
-            return scaled_cross_entropy(logits, target, factors, reduction)
+            return scaled_cross_entropy(logits, target, factors, reduction, sample_weight)
     if factors.two_class is not None:
         log_likelihood = _two_class(logits, target, *factors.two_class)
     else:
         adjusted = logits * factors.scale + factors.shift
         log_likelihood = _pick(F.log_softmax(adjusted, dim=-1), target)
     weight = _pick(factors.weight, target)
+    maybe_zero = factors.maybe_zero
+    if sample_weight is not None:
+        weight, maybe_zero = weight * sample_weight.to(weight), True
     if reduction == "none":
         return -log_likelihood * weight
-    weight = weight / _negative_divisor(weight, factors, reduction)
+    weight = weight / _negative_divisor(weight, factors, reduction, maybe_zero)
     return log_likelihood @ weight if weight.dim() == 1 else (log_likelihood * weight).sum(-1)
 
 
-def _negative_divisor(weight: Tensor, factors: ClassFactors, reduction: str) -> Tensor | float:
+def _negative_divisor(
+    weight: Tensor, factors: ClassFactors, reduction: str, maybe_zero: bool
+) -> Tensor | float:
     """Return minus what the reduction divides the sum by; minus, since log-likelihoods are < 0."""
     if reduction == "weighted_mean":
         total = weight.sum() if weight.dim() == 1 else weight.sum(-1, keepdim=True)
-        return -(total + (total == 0)) if factors.maybe_zero else -total
+        return -(total + (total == 0)) if maybe_zero else -total
     if reduction == "expected_mean":
         return -weight.shape[-1] * factors.expected_weight
     return -1.0 if reduction == "sum" else -weight.shape[-1]
@@ -280,6 +302,20 @@ def _check_hyperparameter(
         )
     for extreme in _extremes(value):
         require_number(name, extreme, 0, high)
+
+
+def check_batch_weight(sample_weight: Tensor, batch_shape: Sequence[int]) -> None:
+    """Raise unless sample weights are >= 0 and have shape (n,) or fit (..., n)."""
+    if not isinstance(sample_weight, Tensor):
+        raise InputError(f"sample_weight must be a tensor, got {type(sample_weight).__name__}")
+    shape = sample_weight.shape
+    if shape[-1:] != batch_shape[-1:] or not _broadcasts(shape, batch_shape):
+        raise InputError(
+            f"sample_weight must have one weight for each of {batch_shape[-1]} samples, "
+            f"got shape {tuple(shape)}"
+        )
+    for extreme in _extremes(sample_weight):
+        require_number("sample_weight", extreme, 0)
 
 
 def _broadcasts(shape: Sequence[int], to: Sequence[int]) -> bool:

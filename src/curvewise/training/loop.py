@@ -3,7 +3,7 @@
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -40,7 +40,7 @@ class Fitted:
     network: Conditioned
     objective: Objective
     recipe: Recipe
-    class_counts: tuple[int, ...]
+    class_counts: tuple[float, ...]
     normalization: Normalization | None
     epoch_losses: list[float]
     steps: int
@@ -58,6 +58,8 @@ def fit(
     recipe: Recipe,
     *,
     normalization: Normalization | None = None,
+    sample_weight: NDArray[Any] | Tensor | None = None,
+    class_counts: Sequence[float] | None = None,
     state: TrainingState | None = None,
     on_progress: Callable[[Progress], bool | None] | None = None,
 ) -> Fitted:
@@ -65,7 +67,10 @@ def fit(
 
     The network is conditioned on what the family draws (see `condition`) and trained in place.
     `x` is float32 (n, d) or uint8 images (n, C, H, W), an array, a memory map or a tensor;
-    `normalization` is (mean, std) per channel for images. `state` goes on with a stopped run.
+    `normalization` is (mean, std) per channel for images. `sample_weight` (n,) multiplies the
+    samples' losses (see `vs_loss`); one with mean 1 keeps their scale. The class counts that the
+    loss is told are its sums per class, or those of the labels, unless `class_counts` says others.
+    `state` goes on with a stopped run, which must have had the same weights.
     `on_progress` is called after every step; returning True stops. Ctrl-C stops after the step.
 
     >>> from curvewise.family import LossFamily
@@ -74,7 +79,7 @@ def fit(
     >>> fitted.steps, fitted.class_counts
     (2, (36, 4))
     """
-    run = Run(network, family, x, y, recipe, normalization)
+    run = Run(network, family, x, y, recipe, normalization, sample_weight, class_counts)
     if state is not None:
         run.restore(state)
     started = time.perf_counter()

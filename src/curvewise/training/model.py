@@ -43,7 +43,7 @@ class Model:
     objective: Objective
     recipe: Recipe
     class_names: tuple[str, ...]
-    class_counts: tuple[int, ...]
+    class_counts: tuple[float, ...]
     normalization: Normalization | None = None
     preprocessing: dict[str, Any] = field(default_factory=dict)
     record: dict[str, Any] = field(default_factory=dict)

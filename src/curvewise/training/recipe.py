@@ -2,7 +2,15 @@
 
 from typing import Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    SerializerFunctionWrapHandler,
+    ValidationError,
+    model_serializer,
+    model_validator,
+)
 
 from curvewise.errors import InputError, did_you_mean, require_choice
 
@@ -16,8 +24,9 @@ class Recipe(BaseModel):
     `milestones` are epochs (fractions allowed) at which the "step" schedule multiplies the
     learning rate by `decay`. `ema_decay` keeps a moving average of the weights, updated every
     step or epoch, which is what the trained model has. `draw` is one lambda a batch (the paper)
-    or one a sample. Seeds are separate for initial weights, batch order (with augmentation) and
-    lambda.
+    or one a sample. Every batch holds at least `minority_per_batch` samples of the rarest class,
+    which are repeated within an epoch where there are too few. Seeds are separate for initial
+    weights, batch order (with augmentation) and lambda.
 
     >>> Recipe(epochs=20, lr=0.05).batch_size
     128
@@ -28,6 +37,7 @@ class Recipe(BaseModel):
     epochs: int | None = Field(None, ge=1)
     steps: int | None = Field(None, ge=1)
     batch_size: int = Field(128, ge=1)
+    minority_per_batch: int = Field(0, ge=0)
     optimizer: Literal["sgd", "adamw"] = "sgd"
     lr: float = Field(0.1, gt=0)
     momentum: float = Field(0.9, ge=0, lt=1)
@@ -67,6 +77,11 @@ class Recipe(BaseModel):
             raise ValueError(
                 f"exactly one of epochs and steps must be given, got {self.epochs} and {self.steps}"
             )
+        if self.minority_per_batch >= self.batch_size:
+            raise ValueError(
+                f"minority_per_batch must be less than batch_size = {self.batch_size}, got "
+                f"{self.minority_per_batch}"
+            )
         if list(self.milestones) != sorted(set(self.milestones)):
             raise ValueError(f"milestones must increase, got {list(self.milestones)}")
         if (self.schedule == "step") != bool(self.milestones):
@@ -75,6 +90,14 @@ class Recipe(BaseModel):
                 f"{list(self.milestones)}"
             )
         return self
+
+    @model_serializer(mode="wrap")
+    def _plain(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Leave out a setting that came later at its default: older runs keep their identity."""
+        plain: dict[str, Any] = serialize(self)
+        if plain.get("minority_per_batch") == 0:
+            del plain["minority_per_batch"]
+        return plain
 
     def with_seed(self, seed: int) -> "Recipe":
         """Return the recipe with all three seeds set."""

@@ -1,6 +1,6 @@
 """The moving parts of one training run, and the state that a stopped one goes on from."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from curvewise.conditioning import Conditioned, condition
 from curvewise.errors import CurvewiseError, InputError
 from curvewise.family import Objective
+from curvewise.losses.factors import check_class_counts
 from curvewise.training.allocation import keep_freed_memory
 from curvewise.training.augment import augment
 from curvewise.training.batches import Samples, epoch_batches, seeded, steps_per_epoch
@@ -58,17 +59,27 @@ class Run:
         y: NDArray[Any] | Tensor,
         recipe: Recipe,
         normalization: Normalization | None,
+        sample_weight: NDArray[Any] | Tensor | None = None,
+        class_counts: Sequence[float] | None = None,
     ) -> None:
         self.recipe, self.objective = recipe, objective
         self.device = choose_device(recipe.device)
         self.samples = Samples(x, self.device, normalization)
-        self.labels, self.class_counts = check_labels(y, len(self.samples))
+        labels, counts = check_labels(y, len(self.samples))
+        self.labels = labels.to(self.device)
+        self.class_counts: tuple[float, ...] = counts
+        weight = None
+        if sample_weight is not None:
+            weight, self.class_counts = check_sample_weight(sample_weight, labels)
+        if class_counts is not None:
+            self.class_counts = check_told_counts(class_counts, len(counts))
         self.model = conditioned(network, objective, recipe).to(self.device)
         if isinstance(objective, nn.Module):
             objective.to(self.device)
         self.parameters = [p for p in self.model.parameters() if p.requires_grad]
+        self.sample_weight = None if weight is None else weight.to(self.parameters[0])
         self.optimizer = make_optimizer([*self.parameters, *objective.parameters()], recipe)
-        self.per_epoch = steps_per_epoch(len(self.samples), recipe.batch_size)
+        self.per_epoch = steps_per_epoch(counts, recipe)
         self.steps = recipe.steps or (recipe.epochs or 0) * self.per_epoch
         self.step, self.loss_sum = 0, 0.0
         self.epoch_losses: list[float] = []
@@ -92,7 +103,9 @@ class Run:
                 keep_freed_memory()
         while self.step < self.steps:
             epoch, done = divmod(self.step, self.per_epoch)
-            batches = epoch_batches(len(self.samples), epoch, self.objective, self.recipe)
+            batches = epoch_batches(
+                len(self.samples), epoch, self.objective, self.recipe, labels=self.labels
+            )
             for number, batch in enumerate(batches):
                 if number < done:
                     continue
@@ -110,15 +123,17 @@ class Run:
         x = self.samples.prepared(raw)
         if self.convolutions:
             x = x.contiguous(memory_format=torch.channels_last)
+        rows = rows.to(self.device)
         loss = take_step(
             model,
             self.objective,
             self.optimizer,
             x,
-            self.labels[rows.to(self.device)],
+            self.labels[rows],
             lam,
             class_counts=self.class_counts,
             recipe=self.recipe,
+            sample_weight=None if self.sample_weight is None else self.sample_weight[rows],
         ).item()
         if not np.isfinite(loss):
             raise DivergedError(
@@ -187,7 +202,7 @@ class Run:
 
 def _changes(begun: Recipe, given: Recipe) -> str:
     """Return the settings that differ, such as "lr = 0.1 (got 0.2)", or ""."""
-    before, now = begun.model_dump(), given.model_dump()
+    before, now = dict(begun), dict(given)
     return ", ".join(f"{k} = {before[k]} (got {now[k]})" for k in now if before[k] != now[k])
 
 
@@ -234,6 +249,50 @@ def check_labels(y: NDArray[Any] | Tensor, n: int) -> tuple[Tensor, tuple[int, .
     if min(counts) == 0:
         raise InputError(f"y must hold every class at least once, got counts {counts}")
     return labels, tuple(counts)
+
+
+def check_sample_weight(
+    sample_weight: NDArray[Any] | Tensor, labels: Tensor, members: int | None = None
+) -> tuple[Tensor, tuple[float, ...]]:
+    """Return weights (n,) in float64, and their sum in each class.
+
+    For a stack of so many members, (members, n) is allowed too, one row each; the sums are then
+    the mean over the members. Every class must have some weight, in every row.
+    """
+    try:
+        given = sample_weight if isinstance(sample_weight, Tensor) else np.asarray(sample_weight)
+    except ValueError:
+        raise InputError("sample_weight must be an array, got rows of several lengths") from None
+    shapes = [(len(labels),)] if members is None else [(len(labels),), (members, len(labels))]
+    if tuple(given.shape) not in shapes:
+        wanted = " or ".join(map(str, shapes))
+        raise InputError(f"sample_weight must have shape {wanted}, got {tuple(given.shape)}")
+    try:
+        weight = torch.as_tensor(given).detach().cpu().double()
+    except TypeError:
+        raise InputError(f"sample_weight must hold numbers, got {given.dtype}") from None
+    wrong = weight[~(torch.isfinite(weight) & (weight >= 0))]
+    if len(wrong):
+        raise InputError(f"sample_weight must be finite and >= 0, got {wrong[0].item():g}")
+    rows = weight.view(-1, len(labels))
+    sums = rows.new_zeros(len(rows), int(labels.max()) + 1).index_add_(1, labels.cpu(), rows)
+    for row, own in enumerate(sums.tolist()):
+        if min(own) == 0:
+            where = f" for member {row}" if weight.dim() == 2 else ""
+            raise InputError(
+                f"sample_weight must be positive somewhere in every class{where}, got sums {own}"
+            )
+    return weight, tuple(sums.mean(0).tolist())
+
+
+def check_told_counts(class_counts: Sequence[float], n_classes: int) -> tuple[float, ...]:
+    """Return given class counts as floats, one for each class of the labels."""
+    counts = check_class_counts(class_counts)
+    if len(counts) != n_classes:
+        raise InputError(
+            f"class_counts must have a number for each of {n_classes} classes, got {list(counts)}"
+        )
+    return counts
 
 
 def _copied(value: Any) -> Any:

@@ -1,5 +1,6 @@
 """`fit_stacked`: train K models as one program."""
 
+import copy
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -9,13 +10,20 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from curvewise.conditioning import Conditioned
-from curvewise.errors import InputError
+from curvewise.errors import InputError, require_open
 from curvewise.family import Objective
-from curvewise.training.loop import fit
+from curvewise.training.loop import Progress, fit
 from curvewise.training.recipe import Recipe
-from curvewise.training.run import DivergedError, Normalization, choose_device, conditioned
+from curvewise.training.run import (
+    DivergedError,
+    Normalization,
+    check_labels,
+    check_sample_weight,
+    choose_device,
+    conditioned,
+)
 from curvewise.training.stacked_network import layers_of
-from curvewise.training.stacked_run import StackedRun
+from curvewise.training.stacked_run import StackedRun, snapshot_steps
 
 # What members may differ in; all else of the recipe is shared.
 OWN = ("lr", "weight_decay", "seed_weights", "seed_lambda")
@@ -29,19 +37,21 @@ class FittedStack:
     """K trained models in the order they were asked for.
 
     `diverged` says of those that did what happened and when; they have the weights they had then.
-    `how` says whether they were trained stacked, in chunks or one by one.
+    `how` says whether they were trained stacked, in chunks or one by one. `snapshots` has K
+    networks for each fraction that was asked for.
     """
 
     networks: list[Conditioned]
     objectives: list[Objective]
     recipes: list[Recipe]
-    class_counts: tuple[int, ...]
+    class_counts: tuple[float, ...]
     normalization: Normalization | None
     losses: list[float]
     diverged: dict[int, str]
     how: str
     seconds: float = 0.0
     epoch_losses: list[list[float]] = field(default_factory=list, repr=False)
+    snapshots: list[list[Conditioned]] = field(default_factory=list, repr=False)
 
     def __len__(self) -> int:
         return len(self.networks)
@@ -55,6 +65,8 @@ def fit_stacked(
     recipe: Recipe | Sequence[Recipe],
     *,
     normalization: Normalization | None = None,
+    sample_weight: NDArray[Any] | Tensor | None = None,
+    snapshots: Sequence[float] = (),
     chunk: int | None = None,
     on_progress: Callable[[int, int], bool | None] | None = None,
 ) -> FittedStack:
@@ -65,6 +77,12 @@ def fit_stacked(
     decay and these seeds. All see the same batches in the same order. `chunk` members train
     together (chosen by size and device if left out). `on_progress(done, total)` counts steps over
     all chunks; returning True stops.
+
+    `sample_weight` is (n,) for all, or (K, n) with a row for each member, which never learns from
+    the samples where its row is 0 (BatchNorm's statistics still see them). The class counts that
+    all losses are told are the weights' sums per class, their mean over the rows. `snapshots` are
+    increasing fractions of the steps: the networks as they are after these steps are kept too
+    (averaged ones, if the recipe averages).
 
     >>> import torch
     >>> from curvewise.family import LinearDensity, LossFamily
@@ -83,13 +101,44 @@ def fit_stacked(
     ]
     together, how = choose_chunk(networks[0], len(networks), recipes[0], chunk)
     result = FittedStack(networks, list(families), recipes, (), normalization, [], {}, how)
+    data = _Data(x, y, check_fractions(snapshots))
+    result.snapshots = [[] for _ in data.snapshots]
+    if sample_weight is not None:
+        labels, _ = check_labels(y, len(x))
+        data.weight, data.class_counts = check_sample_weight(sample_weight, labels, len(networks))
     train = _stacked if together else _one_by_one
     for start in range(0, len(networks), together or 1):
         members = slice(start, min(start + (together or 1), len(networks)))
-        if train(result, members, x, y, _reporting(on_progress, members, len(networks))):
+        if train(result, members, data, _reporting(on_progress, members, len(networks))):
             break
+    for taken in result.snapshots:  # of members that were not begun: as they are
+        taken += [copy.deepcopy(network).eval() for network in networks[len(taken) :]]
     result.seconds = time.perf_counter() - started
     return result
+
+
+def check_fractions(snapshots: Sequence[float]) -> tuple[float, ...]:
+    """Return fractions of a run if they increase within (0, 1)."""
+    fractions = tuple(require_open("each of snapshots", value, 0, 1) for value in snapshots)
+    if list(fractions) != sorted(set(fractions)):
+        raise InputError(f"snapshots must increase, got {list(fractions)}")
+    return fractions
+
+
+@dataclass
+class _Data:
+    """What members are trained on: weights (n,) or (K, n), and what their losses are told."""
+
+    x: Any
+    y: Any
+    snapshots: tuple[float, ...]
+    weight: Tensor | None = None
+    class_counts: tuple[float, ...] | None = None
+
+    def weight_of(self, members: slice) -> Tensor | None:
+        """Return the weights of some members: (n,) for all, or a row each."""
+        own = self.weight is not None and self.weight.dim() == 2
+        return self.weight[members] if own else self.weight  # type: ignore[index]
 
 
 def _reporting(
@@ -117,7 +166,7 @@ def member_recipes(recipe: Recipe | Sequence[Recipe], k: int) -> list[Recipe]:
     recipes = list(recipe)
     if len(recipes) != k:
         raise InputError(f"there must be a recipe for each of {k} families, got {len(recipes)}")
-    shared = [own.model_dump(exclude=set(OWN)) for own in recipes]
+    shared = [{k: value for k, value in own if k not in OWN} for own in recipes]
     for own in shared:
         differing = [name for name, value in own.items() if value != shared[0][name]]
         if differing:
@@ -161,47 +210,65 @@ def member_bytes(network: Conditioned, recipe: Recipe) -> int:
 def _one_by_one(
     result: FittedStack,
     members: slice,
-    x: Any,
-    y: Any,
+    data: _Data,
     report: Callable[[int, int], bool | None],
 ) -> bool:
-    k = members.start
+    k, weight = members.start, data.weight_of(members)
+    kept: dict[int, dict[str, Tensor]] = {}
+
+    def after(progress: Progress) -> bool | None:
+        for number, step in enumerate(snapshot_steps(data.snapshots, progress.steps)):
+            if step == progress.step:
+                state = progress.state()
+                kept[number] = state.model if state.average is None else state.average
+        return report(progress.step, progress.steps)
+
     try:
         fitted = fit(
             result.networks[k],
             result.objectives[k],
-            x,
-            y,
+            data.x,
+            data.y,
             result.recipes[k],
             normalization=result.normalization,
-            on_progress=lambda progress: report(progress.step, progress.steps),
+            sample_weight=weight if weight is None else weight.view(-1),
+            class_counts=data.class_counts,
+            on_progress=after,
         )
     except DivergedError as error:
         result.diverged[k] = str(error)
         result.networks[k].eval()
         result.losses.append(float("nan"))
         result.epoch_losses.append([])
-        return False
-    result.class_counts = fitted.class_counts
-    result.losses.append(fitted.epoch_losses[-1] if fitted.epoch_losses else float("nan"))
-    result.epoch_losses.append(fitted.epoch_losses)
-    return not fitted.finished
+        stopped = False
+    else:
+        result.class_counts = fitted.class_counts
+        result.losses.append(fitted.epoch_losses[-1] if fitted.epoch_losses else float("nan"))
+        result.epoch_losses.append(fitted.epoch_losses)
+        stopped = not fitted.finished
+    for number, taken in enumerate(result.snapshots):
+        taken.append(copy.deepcopy(result.networks[k]))
+        if number in kept:
+            taken[-1].load_state_dict(kept[number])
+    return stopped
 
 
 def _stacked(
     result: FittedStack,
     members: slice,
-    x: Any,
-    y: Any,
+    data: _Data,
     report: Callable[[int, int], bool | None],
 ) -> bool:
     run = StackedRun(
         result.networks[members],
         result.objectives[members],
-        x,
-        y,
+        data.x,
+        data.y,
         result.recipes[members],
         result.normalization,
+        data.weight_of(members),
+        data.class_counts,
+        data.snapshots,
     )
     stopped = False
     for done in run.steps_left():
@@ -209,6 +276,8 @@ def _stacked(
             stopped = True
             break
     run.finish()
+    for taken, networks in zip(result.snapshots, run.snapshot_networks(), strict=True):
+        taken += networks
     result.class_counts = run.class_counts
     result.diverged |= {members.start + k: reason for k, reason in run.diverged.items()}
     result.epoch_losses += run.epoch_losses

@@ -99,17 +99,28 @@ class StackedNetwork:
         self.frozen = {name: value[members] for name, value in self.frozen.items()}
         self._point()
 
-    def write(self, networks: Sequence[Conditioned], places: Sequence[int]) -> None:
-        """Give networks the weights and buffers of the members at these places."""
+    def write(
+        self,
+        networks: Sequence[Conditioned],
+        places: Sequence[int],
+        weights: Tensor | None = None,
+        buffers: dict[str, Tensor] | None = None,
+    ) -> None:
+        """Give networks the weights and buffers of the members at these places.
+
+        `weights` and `buffers` are others of the same kind, instead of the present ones.
+        """
+        weights = self.weights if weights is None else weights
+        buffers = self.buffers if buffers is None else buffers
         with torch.no_grad():
             for k, network in zip(places, networks, strict=True):
                 sizes = [shape.numel() for shape in self._shapes.values()]
-                parts = torch.split(self.weights[k, : self.size], sizes)
+                parts = torch.split(weights[k, : self.size], sizes)
                 own = dict(network.named_parameters())
                 for (name, shape), part in zip(self._shapes.items(), parts, strict=True):
                     own[name].copy_(part.view(shape))
                 for name, buffer in network.named_buffers():
-                    buffer.copy_(self.buffers[name][k])
+                    buffer.copy_(buffers[name][k])
 
 
 def _stacked(members: Sequence[dict[str, Tensor]]) -> dict[str, Tensor]:

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from curvewise.errors import InputError
 from curvewise.family import LossFamily, Objective
 from curvewise.losses.vector_scaling import unchecked_vs_loss
-from curvewise.training.batches import seeded, steps_per_epoch
+from curvewise.training.batches import seeded
 from curvewise.training.recipe import Recipe
 
 SETTINGS = ("omega", "gamma", "tau")
@@ -48,12 +48,12 @@ class StackedObjective:
             own = [list(objective.parameters())[number].detach() for objective in objectives]
             parameter.data = torch.stack([value.reshape(1) for value in own])
 
-    def draw(self, epoch: int, n: int, recipe: Recipe) -> tuple[Tensor, dict[str, Any]]:
-        """Return lambda (K, draws, d) of an epoch, and the settings (K, draws) or (K, 1) it means.
+    def draw(self, epoch: int, count: int) -> tuple[Tensor, dict[str, Any]]:
+        """Return lambda (K, count, d) of an epoch, and the settings (K, count) or (K, 1) it means.
 
-        One draw a batch or a sample, from each member's own generator as `epoch_batches` has it.
+        `count` is that of the epoch's batches or samples (`draws_per_epoch`); each member draws
+        from its own generator as `epoch_batches` does.
         """
-        count = n if recipe.draw == "sample" else steps_per_epoch(n, recipe.batch_size)
         if not self.members[0].drawn:
             count = 1
         draws = [
@@ -75,14 +75,16 @@ class StackedObjective:
         target: Tensor,
         settings: dict[str, Any],
         class_counts: Sequence[float],
+        sample_weight: Tensor | None = None,
     ) -> Tensor:
-        """Return the losses (K,)."""
+        """Return the losses (K,); sample weights are (n,) or (K, n)."""
+        given = {} if sample_weight is None else {"sample_weight": sample_weight}
         if not self.scaled:
             empty = torch.zeros(0, device=logits.device)
-            loss: Tensor = self.one.loss(logits, target, empty, class_counts=class_counts)
+            loss: Tensor = self.one.loss(logits, target, empty, class_counts=class_counts, **given)
             return loss
         return unchecked_vs_loss(
-            logits, target, tuple(class_counts), **settings, reduction=self.one.reduction
+            logits, target, tuple(class_counts), **settings, reduction=self.one.reduction, **given
         )
 
     def smoothed(
@@ -92,13 +94,14 @@ class StackedObjective:
         settings: dict[str, Any],
         class_counts: Sequence[float],
         smoothing: float,
+        sample_weight: Tensor | None = None,
     ) -> Tensor:
         """Return the losses with label smoothing, as `smoothed_loss` has it."""
-        loss = self.loss(logits, target, settings, class_counts)
+        loss = self.loss(logits, target, settings, class_counts, sample_weight)
         if smoothing == 0:
             return loss
         others = [
-            self.loss(logits, torch.full_like(target, c), settings, class_counts)
+            self.loss(logits, torch.full_like(target, c), settings, class_counts, sample_weight)
             for c in range(logits.shape[-1])
         ]
         return (1 - smoothing) * loss + smoothing * torch.stack(others).mean(0)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -34,6 +35,7 @@ def take_step(
     *,
     class_counts: Sequence[float],
     recipe: Recipe,
+    sample_weight: Tensor | None = None,
 ) -> Tensor:
     """Do one optimiser step and return the loss before it.
 
@@ -52,7 +54,13 @@ def take_step(
         ):
             logits = model(x, lam)
         loss = smoothed_loss(
-            objective, logits, y, lam, class_counts=class_counts, smoothing=recipe.label_smoothing
+            objective,
+            logits,
+            y,
+            lam,
+            class_counts=class_counts,
+            smoothing=recipe.label_smoothing,
+            sample_weight=sample_weight,
         )
         loss.backward()  # type: ignore[no-untyped-call]
         if recipe.clip_norm is not None:
@@ -71,19 +79,20 @@ def smoothed_loss(
     *,
     class_counts: Sequence[float],
     smoothing: float,
+    sample_weight: Tensor | None = None,
 ) -> Tensor:
     """Return (1 - s) loss(y) + s times the mean over classes of the loss as if all were that one.
 
     Label smoothing for any objective; with s = 0 it is the objective's loss.
     """
-    loss = objective.loss(logits, y, lam, class_counts=class_counts)
+    settings: dict[str, Any] = {"class_counts": class_counts}
+    if sample_weight is not None:  # else objectives that know of no weights do as well
+        settings["sample_weight"] = sample_weight
+    loss = objective.loss(logits, y, lam, **settings)
     if smoothing == 0:
         return loss
     classes = range(logits.shape[-1])
-    others = [
-        objective.loss(logits, torch.full_like(y, c), lam, class_counts=class_counts)
-        for c in classes
-    ]
+    others = [objective.loss(logits, torch.full_like(y, c), lam, **settings) for c in classes]
     return (1 - smoothing) * loss + smoothing * torch.stack(others).mean(0)
 
 

@@ -29,7 +29,7 @@ def write_page(folder: Path, page: Path) -> int:
     beside.mkdir(parents=True, exist_ok=True)
     for record in there.values():
         kept = [file for file in record["figures"] if file.endswith(".png")]
-        for file in (*record["data"], *kept):
+        for file in (*record["data"], *kept, f"{record['name']}.json"):
             shutil.copyfile(folder / file, beside / file)
     before = page.read_text().partition(START)[0] if page.exists() else "# The paper's results\n\n"
     sections = [section(EXPERIMENTS[name], record, beside) for name, record in there.items()]
