@@ -9,6 +9,7 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 BLUE, GREY = "#1f5fa8", "#444444"
+TITLE = 2.5  # how far above the axis, where a line of names takes half
 
 
 @dataclass(frozen=True)
@@ -52,12 +53,12 @@ def draw(
     most = len(methods)
     top = 0.9 + 0.32 * len(runs)  # where names begin, below the bars
     depth = top + 0.5 * max(label.line for label in placed) + 0.6
-    figure = Figure(figsize=(9, 1.0 + 0.5 * (depth + 1.6)), layout="constrained")
-    axes = figure.subplots()
+    figure = Figure(figsize=(9, 0.5 * (depth + TITLE)))
+    axes = figure.add_axes((0, 0, 1, 1))
     axes.set_axis_off()
-    axes.set_xlim(1 - 0.32 * most, most + 0.32 * most)
-    axes.set_ylim(depth, -1.7)
-    axes.set_title(title, fontsize=12)
+    axes.set_xlim(1 - 0.42 * most, most + 0.42 * most)
+    axes.set_ylim(depth, -TITLE)
+    axes.text((1 + most) / 2, 0.15 - TITLE, title, ha="center", va="top", fontsize=12)
     axes.plot([1, most], [0, 0], color="black", lw=1.2)
     for rank in range(1, most + 1):
         axes.plot([rank, rank], [0, -0.15], color="black", lw=1.2)
@@ -76,15 +77,11 @@ def draw(
         end = 1 - 0.06 * most if label.left else most + 0.06 * most
         color, weight = (BLUE, "bold") if label.method == ours else ("black", "normal")
         axes.plot([label.rank, label.rank, end], [0, height, height], color=color, lw=1.1)
-        words = (
-            f"{label.method}  {label.rank:.2f}"
-            if label.left
-            else f"{label.rank:.2f}  {label.method}"
-        )
+        words = [label.method, f"{label.rank:.2f}"]
         axes.text(
             end - 0.05 if label.left else end + 0.05,
             height,
-            words,
+            "  ".join(words if label.left else reversed(words)),
             ha="right" if label.left else "left",
             va="center",
             color=color,

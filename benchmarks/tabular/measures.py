@@ -51,14 +51,14 @@ class Measured:
 def expected_calibration_error(y: Labels, probability: Floats, bins: int = BINS) -> float:
     """Mean over rows of | share of positives - mean probability | in the row's bin.
 
-    Bins hold equally many rows, but never part equal probabilities: those share the bin of the
-    first, so that the order of the rows does not matter.
+    Bins hold equally many rows, but never part equal probabilities: those share the lowest bin
+    that one of them falls in, so that the order of the rows does not matter.
 
-    >>> expected_calibration_error(np.array([0, 1, 0, 1]), np.array([0.5, 0.5, 0.1, 0.9]), bins=3)
-    0.05
+    >>> expected_calibration_error(np.array([0, 1, 1]), np.array([0.25, 0.25, 0.75]))
+    0.25
     """
     edges = np.quantile(probability, np.arange(1, bins) / bins)
-    place = np.searchsorted(edges, probability, side="right")
+    place = np.searchsorted(edges, probability, side="left")
     gaps = np.bincount(place, weights=y - probability, minlength=bins)  # rows times the difference
     return float(np.abs(gaps).sum() / len(y))
 

@@ -1,21 +1,15 @@
 """The methods to compare, by name: untuned, one thread, a seed.
 
-A method is a function of a seed that returns a scikit-learn classifier for a DataFrame with numbers,
-words and gaps. All peers see the same columns: one-hot categories, medians for missing numbers, both
-fitted on the training part. To add a method is one line of `METHODS`.
+A method is a function of a seed that returns a scikit-learn classifier for a DataFrame with
+numbers, words and gaps. All peers see the same columns: one-hot categories, medians for missing
+numbers, both fitted on the training part. To add a method is one line of `METHODS`.
 """
 
 from collections.abc import Callable
-from typing import Any, Self
 
-import numpy as np
-import pandas as pd
-from numpy.typing import ArrayLike, NDArray
-from scipy.stats import rankdata
-from sklearn.base import BaseEstimator, ClassifierMixin
+from benchmarks.tabular.adapters import Classifier, RankAverage, SizedToPositives, TriedAgain
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.compose import ColumnTransformer, make_column_selector
-from sklearn.dummy import DummyClassifier
 from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
 from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression
@@ -23,8 +17,6 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 TREES = 500  # of both forests: 100 give AUC away, for few trees tie many scores
-TRIES = 20
-Classifier = Any  # fit(X, y), predict_proba(X)
 
 
 def encoder() -> ColumnTransformer:
@@ -40,74 +32,6 @@ def encoder() -> ColumnTransformer:
             ("words", words, make_column_selector(dtype_exclude="number")),
         ]
     )
-
-
-class SizedToPositives(ClassifierMixin, BaseEstimator):
-    """A classifier whose folds or neighbours must not exceed the positives that it is fitted on."""
-
-    def __init__(self, make: Callable[[int], Classifier]) -> None:
-        self.make = make
-
-    def fit(self, X: pd.DataFrame, y: ArrayLike) -> Self:  # noqa: N803
-        """Build the classifier for this number of positives and fit it."""
-        self.classes_ = np.unique(y)
-        self.model_ = self.make(int(np.sum(y))).fit(X, y)
-        return self
-
-    def predict_proba(self, X: pd.DataFrame) -> NDArray[np.float64]:  # noqa: N803
-        """Return the fitted classifier's probabilities (n, 2)."""
-        return self.model_.predict_proba(X)
-
-
-class TriedAgain(ClassifierMixin, BaseEstimator):
-    """A classifier that some seeds cannot fit: the first seed that can, else the prior for all.
-
-    RUSBoost gives up if its first stump is wrong on half of the rows, as it often is when 4
-    positives and 4 negatives are all that it sees. A user would try another seed.
-    """
-
-    def __init__(self, make: Callable[[int], Classifier], random_state: int) -> None:
-        self.make = make
-        self.random_state = random_state
-
-    def fit(self, X: pd.DataFrame, y: ArrayLike) -> Self:  # noqa: N803
-        """Fit with up to 20 seeds."""
-        self.classes_ = np.unique(y)
-        for seed in np.random.default_rng(self.random_state).integers(2**31, size=TRIES):
-            try:
-                self.model_ = self.make(int(seed)).fit(X, y)
-            except ValueError as error:
-                if "worse than random" not in str(error):
-                    raise
-            else:
-                return self
-        self.model_ = DummyClassifier(strategy="prior").fit(X, y)
-        return self
-
-    def predict_proba(self, X: pd.DataFrame) -> NDArray[np.float64]:  # noqa: N803
-        """Return the fitted classifier's probabilities (n, 2)."""
-        return self.model_.predict_proba(X)
-
-
-class RankAverage(ClassifierMixin, BaseEstimator):
-    """The mean rank of a row among those scored with it: an order, and no probability."""
-
-    ranks_only = True
-
-    def __init__(self, members: list[Classifier]) -> None:
-        self.members = members
-
-    def fit(self, X: pd.DataFrame, y: ArrayLike) -> Self:  # noqa: N803
-        """Fit all members."""
-        self.classes_ = np.unique(y)
-        self.models_ = [member.fit(X, y) for member in self.members]
-        return self
-
-    def predict_proba(self, X: pd.DataFrame) -> NDArray[np.float64]:  # noqa: N803
-        """Return the mean rank over the members in (0, 1], beside what is missing to 1."""
-        ranks = [rankdata(model.predict_proba(X)[:, 1]) / len(X) for model in self.models_]
-        mean = np.mean(ranks, axis=0)
-        return np.column_stack([1 - mean, mean])
 
 
 def logistic(seed: int) -> Classifier:

@@ -13,6 +13,7 @@ import argparse
 import multiprocessing
 import os
 import sys
+import threading
 import time
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
@@ -51,7 +52,7 @@ def in_processes(cells: list[Cell], jobs: int) -> Iterator[Outcome]:
     for name in THREADS:
         os.environ[name] = "1"  # the processes read it when they start
     context = multiprocessing.get_context("spawn")
-    pool = ProcessPoolExecutor(jobs, context, initializer=torch.set_num_threads, initargs=(1,))
+    pool = ProcessPoolExecutor(jobs, context, initializer=_begin_worker)
     try:
         futures = {pool.submit(measure, cell): cell for cell in cells}
         for future in as_completed(futures):
@@ -64,9 +65,21 @@ def in_processes(cells: list[Cell], jobs: int) -> Iterator[Outcome]:
         pool.shutdown(cancel_futures=True)
 
 
+def _begin_worker() -> None:
+    torch.set_num_threads(1)
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+
+    def leave_with_parent() -> None:
+        parent.join()
+        os._exit(1)  # else a worker whose parent was killed waits for work for ever
+
+    threading.Thread(target=leave_with_parent, daemon=True).start()
+
+
 def keep(outcomes: Iterable[Outcome], results: Results, total: int) -> int:
     """Store what comes in, print how it goes, return how many fits failed."""
-    start = shown = time.monotonic()
+    shown = first = 0.0
     failed = 0
     for count, (cell, outcome) in enumerate(outcomes, 1):
         if isinstance(outcome, Exception):
@@ -75,10 +88,12 @@ def keep(outcomes: Iterable[Outcome], results: Results, total: int) -> int:
         else:
             results.add(outcome)
         now = time.monotonic()
+        first = first or now  # the first fit also waits for the processes to start
         if count == total or now - shown >= SECONDS_BETWEEN_LINES:
             shown = now
-            left = (now - start) / count * (total - count)
-            print(f"{count}/{total} fits, {spoken(left)} left; last: {cell.method}", flush=True)
+            left = (now - first) / max(count - 1, 1) * (total - count)
+            told = f"{spoken(left)} left" if count > 1 else "begun"
+            print(f"{count}/{total} fits, {told}; last: {cell.method}", flush=True)
     return failed
 
 

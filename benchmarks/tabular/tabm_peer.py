@@ -20,6 +20,7 @@ from torch import Tensor
 from torch.nn.functional import binary_cross_entropy, binary_cross_entropy_with_logits
 
 Floats = NDArray[np.float64]
+Part = tuple[Tensor | None, Tensor | None, Tensor]  # numbers, columns of two values, labels
 
 WIDTH, EMBEDDING, BINS = 128, 16, 48
 LEARNING_RATE, WEIGHT_DECAY, CLIP = 2e-3, 3e-4, 1.0
@@ -41,10 +42,8 @@ class TabMClassifier(ClassifierMixin, BaseEstimator):
         train, held_out = next(folds.split(X, y))
         self._fit_columns(X[train])
         with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(self.random_state % 2**31)  # weights and dropout use the global state
-            self._train(
-                *self._tensors(X[train], y[train]), *self._tensors(X[held_out], y[held_out])
-            )
+            torch.manual_seed(self.random_state)  # weights and dropout use the global state
+            self._train(self._tensors(X[train], y[train]), self._tensors(X[held_out], y[held_out]))
         return self
 
     def predict_proba(self, X: Floats) -> Floats:  # noqa: N803
@@ -60,17 +59,17 @@ class TabMClassifier(ClassifierMixin, BaseEstimator):
         self.high_ = x[:, self.switches_].max(axis=0)
         self.quantiles_ = None
         if len(self.numbers_):
-            noise = np.random.default_rng(self.random_state).normal(
-                size=(len(x), len(self.numbers_))
-            )
-            spread = 1e-5 * x[:, self.numbers_].std(axis=0)
+            numbers = x[:, self.numbers_]
+            # As its authors do: values that repeat would leave steps in the quantiles.
+            generator = np.random.default_rng(self.random_state)
+            noise = generator.normal(size=numbers.shape) * 1e-5 * numbers.std(axis=0)
             self.quantiles_ = QuantileTransformer(
                 n_quantiles=max(min(len(x) // 30, 1000), 10),
                 output_distribution="normal",
                 random_state=self.random_state,
-            ).fit(x[:, self.numbers_] + noise * spread)
+            ).fit(numbers + noise)
 
-    def _tensors(self, x: Floats, y: NDArray) -> tuple[Tensor | None, Tensor | None, Tensor]:
+    def _tensors(self, x: Floats, y: NDArray) -> Part:
         numbers = switches = None
         if self.quantiles_ is not None:
             numbers = torch.tensor(self.quantiles_.transform(x[:, self.numbers_])).float()
@@ -94,15 +93,9 @@ class TabMClassifier(ClassifierMixin, BaseEstimator):
             num_embeddings=embeddings,
         )
 
-    def _train(
-        self,
-        numbers: Tensor | None,
-        switches: Tensor | None,
-        y: Tensor,
-        held_numbers: Tensor | None,
-        held_switches: Tensor | None,
-        held_y: Tensor,
-    ) -> None:
+    def _train(self, given: Part, held_out: Part) -> None:
+        numbers, switches, y = given
+        held_numbers, held_switches, held_y = held_out
         self.network_ = self._network(numbers)
         optimizer = torch.optim.AdamW(
             self.network_.parameters(), lr=LEARNING_RATE, weight_decay=WEIGHT_DECAY

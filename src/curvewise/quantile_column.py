@@ -65,15 +65,15 @@ def bin_edges(values: Floats, counts: Counts, n_bins: int) -> Floats:
     return edges
 
 
-def inside_bins(x: Floats, lows: Floats, highs: Floats) -> Floats:
+def inside_bins(x: Floats, lows: Floats, highs: Floats, out: Floats | None = None) -> Floats:
     """Return how far x is through each bin: 0 below it, 1 above it, linear inside.
 
-    `x` (n, k) holds, or broadcasts to, one column for each of the k bins.
+    `x` (n, k) holds, or broadcasts to, one column for each of the k bins; `out` may be x itself.
 
     >>> inside_bins(np.array([[1.5]]), np.array([0.0, 1.0, 3.0]), np.array([1.0, 3.0, 4.0]))
     array([[1.  , 0.25, 0.  ]])
     """
-    parts: Floats = np.maximum(x, lows)
+    parts: Floats = np.maximum(x, lows, out=out)
     np.minimum(parts, highs, out=parts)
     parts -= lows
     parts /= highs - lows

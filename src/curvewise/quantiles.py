@@ -136,7 +136,8 @@ class QuantileEncoder:
             out = features[start : start + CHUNK]
             for place, column in enumerate(normal):
                 out[:, place] = column.normal(chunk[:, column.place])
-            parts = inside_bins(chunk.take(places, axis=1), lows, highs)
+            parts = chunk.take(places, axis=1)
+            inside_bins(parts, lows, highs, out=parts)
             parts -= means
             parts /= deviations
             out[:, len(normal) :] = parts

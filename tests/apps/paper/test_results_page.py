@@ -29,7 +29,8 @@ def test_tables_and_verdict_follow_from_the_committed_data(name):
 
 
 def test_the_page_has_no_other_experiments():
-    sections = [line[3:] for line in PAGE.read_text().partition(START)[2].splitlines() if line.startswith("## ")]  # fmt: skip
+    lines = PAGE.read_text().partition(START)[2].splitlines()
+    sections = [line[3:] for line in lines if line.startswith("## ")]
     assert sections == THERE
     listed = {file.name.partition(".")[0] for file in DATA.glob("*.csv")}
     assert all(any(one == name or one.startswith(f"{name}-") for name in THERE) for one in listed)

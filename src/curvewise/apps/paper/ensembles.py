@@ -5,6 +5,7 @@ from dataclasses import asdict, dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from curvewise.apps.paper.captions import caption_of
 from curvewise.apps.paper.experiment import Data, Experiment, Outcome, Reading, Rows
 from curvewise.apps.paper.profiles import Profile, both
 from curvewise.report.control_figures import plot_growth
@@ -107,10 +108,9 @@ def _compared(models: TrainedModels) -> dict[str, float]:
 def _present(data: Data, profile: Profile) -> Outcome:
     curves = growth_curves(data["growth"])
     table = [_shown(row) for row in data["comparison"]]
-    captions = dict.fromkeys(profile.caption(task) for task in curves)
     title = (
         "AUC of the first models of 20 random orders: mean, and range of ensembles (shaded), "
-        f"beta = 100\n({'; '.join(captions)})"
+        f"beta = 100\n({caption_of(profile, curves)})"
     )
     return Outcome(
         verdict=verdict(data["comparison"], curves),

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from scipy.stats import rankdata
 
+from curvewise.apps.paper.captions import caption_of
 from curvewise.apps.paper.controls import without_empty_notes
 from curvewise.apps.paper.ensembles import VALIDATION, TrainedModels, trained_models
 from curvewise.apps.paper.experiment import Data, Experiment, Outcome, Reading, Rows
@@ -42,7 +43,6 @@ DEFAULTS: dict[str, dict[str, Any]] = {
     "vs": {**MIDDLE, "tau": 1.0},
     "lct": {**MIDDLE, "tau": "0:3:0.33"},
 }
-CAPTIONS = ";\n"  # one a line: two are too long for a title
 WAYS = ("alone", "chosen", "ensemble")
 VS_ALONE, CE_ALONE = "VS, alone", "CE, alone"
 SURE = 0.05
@@ -136,7 +136,6 @@ def _present(data: Data, profile: Profile) -> Outcome:
         }
         for method in methods
     }
-    captions = dict.fromkeys(profile.caption(task) for task in tasks)
     return Outcome(
         verdict=verdict(table, tests, len(tasks)),
         tables={
@@ -153,7 +152,7 @@ def _present(data: Data, profile: Profile) -> Outcome:
             NAME: plot_methods(
                 differences,
                 ylabel=f"AUC less that of {VS_ALONE}",
-                title=f"{len(tasks)} tasks, beta = 100\n({CAPTIONS.join(captions)})",
+                title=f"{len(tasks)} tasks, beta = 100\n({caption_of(profile, tasks)})",
             )
         },
     )

