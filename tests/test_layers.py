@@ -24,6 +24,8 @@ CORE = (
     "roc",
     "imbalance",
     "tabular",
+    "quantiles",
+    "quantile_column",
 )
 ENGINE = ("training",)
 SHELLS = ("estimator", "data", "artifacts", "sweep", "report")

@@ -79,8 +79,8 @@ def test_calibration_error_is_that_of_a_plain_loop():
 
 
 def test_many_zeros_are_a_bin_of_their_own():
-    probability, y = np.array([0.0] * 10 + [0.5] * 2), np.array([1] + [0] * 11)
-    assert expected_calibration_error(y, probability) == pytest.approx((1 + 2 * 0.5) / 12)
+    probability, y = np.array([0.0] * 281 + [0.1] * 19), np.array([1] + [0] * 299)
+    assert expected_calibration_error(y, probability) == pytest.approx((1 + 19 * 0.1) / 300)
 
 
 @given(
@@ -129,7 +129,11 @@ def test_a_stopped_run_goes_on_and_a_failed_fit_is_tried_again(toy, tmp_path, mo
     monkeypatch.setattr(run, "in_processes", one_by_one)
     arguments = ["--sets", "zoo-3", "--methods", "linear", "prior", "--store", str(store)]
     assert run.main(arguments) == 130
+    with Results(store) as results:
+        stored = results.done()
+    assert stored == set(asked) - broken
     assert run.main(arguments) == 1
+    assert not stored & set(asked[12:])
     assert len(set(asked)) == 30
     broken.clear()
     assert run.main(arguments) == 0
