@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from curvewise.errors import InputError
-from curvewise.report.figures import GOLDEN, color_of
+from curvewise.report.figures import GOLDEN, color_of, draw_box
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 Values = Sequence[float]
 COLUMN, ROW = 3.4, 2.9  # inches of a panel
+DOT = 2.2  # size of a model in a panel that shows many
 WAYS = {  # of using several models: style, marker, what the legend says
     "ensemble": ("-", "o", "ensemble"),
     "chosen": (":", "s", "best on validation"),
@@ -32,18 +33,6 @@ def new_panels(
     FigureCanvasAgg(figure)
     panels = figure.subplots(rows, columns, squeeze=False, sharey=sharey)
     return figure, [list(row) for row in panels]
-
-
-def draw_box(axes: "Axes", x: float, values: Values, *, width: float, color: str) -> None:
-    """Draw a box (quartiles, median, whiskers within 1.5 times the box) and a dot each value."""
-    axes.boxplot(
-        [np.asarray(values)], positions=[x], widths=0.8 * width, showfliers=False,
-        manage_ticks=False, patch_artist=True, medianprops={"color": "black"},
-        boxprops={"facecolor": color, "alpha": 0.25, "edgecolor": color},
-        whiskerprops={"color": color}, capprops={"color": color},
-    )  # fmt: skip
-    across = (np.arange(1, len(values) + 1) * GOLDEN) % 1 - 0.5
-    axes.plot(x + 0.6 * width * across, values, "o", color=color, markersize=2.2, alpha=0.6)
 
 
 def plot_arm_differences(
@@ -69,7 +58,7 @@ def plot_arm_differences(
         for x, (name, values) in enumerate(methods.items()):
             if len(values) == 0:
                 continue
-            draw_box(axes, x, values, width=0.7, color=color_of(colors[name]))
+            draw_box(axes, x, values, width=0.7, color=color_of(colors[name]), dot=DOT)
             mean = float(np.mean(values))
             axes.plot(x, mean, "D", color="white", markeredgecolor="black", markersize=6, zorder=5)
         axes.set_xticks(range(len(methods)), list(methods), rotation=25, ha="right")
@@ -138,7 +127,7 @@ def _draw_condition(
 ) -> None:
     there = [value for value in values if value is not None]
     if there:
-        draw_box(axes, x, there, width=width, color=color)
+        draw_box(axes, x, there, width=width, color=color, dot=DOT)
     if len(there) < len(values):
         axes.text(
             x, 0.01, f"{len(values) - len(there)} div.", transform=axes.get_xaxis_transform(),

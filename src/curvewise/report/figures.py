@@ -204,7 +204,7 @@ def plot_spread(
         for name, values in group.items():
             number = names.index(name)
             x = position + (number - (len(names) - 1) / 2) * width if nested else number
-            _draw_box(axes, x, width, _values(name, values), color_of(number))
+            draw_box(axes, x, _values(name, values), width=width, color=color_of(number))
     _name_ticks(axes, list(groups) if nested else names)
     axes.set(ylabel=ylabel, title=title or "")
     axes.grid(axis="y", color="0.9")
@@ -244,14 +244,24 @@ def _values(name: str, values: Sequence[float] | Floats) -> Floats:
     return found
 
 
-def _draw_box(axes: "Axes", x: float, width: float, values: Floats, color: str) -> None:
+def draw_box(
+    axes: "Axes",
+    x: float,
+    values: Sequence[float] | Floats,
+    *,
+    width: float,
+    color: str,
+    dot: float = 3.0,
+) -> None:
+    """Draw a box (quartiles, median, whiskers within 1.5 times the box) and a dot each value."""
     axes.boxplot(
-        [values], positions=[x], widths=0.8 * width, showfliers=False, manage_ticks=False,
-        patch_artist=True, boxprops={"facecolor": color, "alpha": 0.25, "edgecolor": color},
+        [np.asarray(values)], positions=[x], widths=0.8 * width, showfliers=False,
+        manage_ticks=False, patch_artist=True,
+        boxprops={"facecolor": color, "alpha": 0.25, "edgecolor": color},
         medianprops={"color": "black"}, whiskerprops={"color": color}, capprops={"color": color},
     )  # fmt: skip
     across = (np.arange(1, len(values) + 1) * GOLDEN) % 1 - 0.5
-    axes.plot(x + 0.6 * width * across, values, "o", color=color, markersize=3, alpha=0.7)
+    axes.plot(x + 0.6 * width * across, values, "o", color=color, markersize=dot, alpha=0.7)
 
 
 def plot_differences(

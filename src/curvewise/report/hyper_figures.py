@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from curvewise.errors import InputError
-from curvewise.report.control_figures import draw_box, new_panels
-from curvewise.report.figures import color_of, plot_spread
+from curvewise.report.control_figures import DOT, new_panels
+from curvewise.report.figures import color_of, draw_box, plot_spread
 from curvewise.report.percentile_band import PercentileBand
 from curvewise.report.polynomial import PolynomialFit
 from curvewise.roc.inputs import Floats
@@ -131,7 +131,7 @@ def plot_choices(
         for place, (name, values) in enumerate(group.items()):
             x = position + width * (place - (len(group) - 1) / 2)
             color = color_of(variants.index(name))
-            draw_box(axes, x, np.asarray(values).tolist(), width=width, color=color)
+            draw_box(axes, x, np.asarray(values).tolist(), width=width, color=color, dot=DOT)
     for number, name in enumerate(variants):
         axes.plot([], [], "s", color=color_of(number), label=name)
     axes.set_xticks(range(len(areas)), list(areas))

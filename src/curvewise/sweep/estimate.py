@@ -4,10 +4,14 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 
+import numpy as np
+
 from curvewise.sweep.executors import one_thread
 from curvewise.sweep.plan import PlannedRun, Problem
 from curvewise.sweep.planning import Plan
 from curvewise.sweep.work import Stack, train_stack
+from curvewise.training.batches import steps_per_epoch
+from curvewise.training.recipe import Recipe
 
 PROBE_STEPS = 20
 
@@ -46,5 +50,6 @@ def _seconds_per_step(stack: Stack, problem: Problem) -> float:
 
 
 def _steps(run: PlannedRun, problem: Problem) -> int:
-    per_epoch = -(-len(problem.y_train) // int(run.recipe["batch_size"]))
-    return int(run.recipe["steps"] or run.recipe["epochs"] * per_epoch)
+    recipe = Recipe(**run.recipe)
+    counts = np.bincount(problem.y_train).tolist()
+    return recipe.steps or (recipe.epochs or 0) * steps_per_epoch(counts, recipe)

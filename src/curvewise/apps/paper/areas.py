@@ -1,10 +1,17 @@
 """The AUC of every model as rows, and back: what most tables and box plots are made from."""
 
 from collections.abc import Sequence
+from typing import Any
 
 from curvewise.apps.paper.experiment import Rows
 from curvewise.report.cells import Cell, CellAreas, Measured
-from curvewise.report.summary import cell_statistics, method_summary, model_table
+from curvewise.report.summary import (
+    CellStatistics,
+    MethodSummary,
+    cell_statistics,
+    method_summary,
+    model_table,
+)
 
 SETTINGS = ("omega", "gamma", "tau")
 
@@ -61,31 +68,22 @@ def cells_from(rows: Rows) -> list[CellAreas]:
 def statistics_table(cells: Sequence[Measured]) -> Rows:
     """Return one row a cell and method: models, mean, minimum, maximum and std of AUC."""
     return [
-        {
-            "task": line.task,
-            "beta": line.beta,
-            "seed": line.seed,
-            "method": line.label,
-            "models": line.models,
-            "mean AUC": line.mean,
-            "min": line.min,
-            "max": line.max,
-            "std": line.std,
-        }
+        {"task": line.task, "beta": line.beta, "seed": line.seed, **_statistics(line)}
         for line in cell_statistics(cells).lines
     ]
 
 
 def summary_table(cells: Sequence[Measured]) -> Rows:
     """Return one row a method: the statistics of its cells, averaged."""
-    return [
-        {
-            "method": line.label,
-            "models": line.models,
-            "mean AUC": line.mean,
-            "min": line.min,
-            "max": line.max,
-            "std": line.std,
-        }
-        for line in method_summary(cells).lines
-    ]
+    return [_statistics(line) for line in method_summary(cells).lines]
+
+
+def _statistics(line: CellStatistics | MethodSummary) -> dict[str, Any]:
+    return {
+        "method": line.label,
+        "models": line.models,
+        "mean AUC": line.mean,
+        "min": line.min,
+        "max": line.max,
+        "std": line.std,
+    }
