@@ -9,6 +9,8 @@ from torch import Tensor
 
 from curvewise.errors import require_choice
 
+VALUES = 4_000_000  # at a time
+
 
 def augment(images: Tensor, name: str, generator: torch.Generator) -> Tensor:
     """Apply a named augmentation.
@@ -37,7 +39,17 @@ def augment(images: Tensor, name: str, generator: torch.Generator) -> Tensor:
 def random_flip(images: Tensor, dim: int, generator: torch.Generator) -> Tensor:
     """Mirror each image along a dimension with probability one half."""
     mirrored = torch.rand(len(images), generator=generator, device=images.device) < 0.5
-    return torch.where(mirrored[:, None, None, None], images.flip(dim), images)
+    out = torch.empty_like(images)
+    for part in _parts(images):
+        own = images[part]
+        out[part] = torch.where(mirrored[part, None, None, None], own.flip(dim), own)
+    return out
+
+
+def _parts(images: Tensor) -> list[slice]:
+    """Return slices of a batch that hold some 4 million values: copies of large images add up."""
+    size = max(1, VALUES // images[:1].numel())
+    return [slice(start, start + size) for start in range(0, len(images), size)]
 
 
 def random_crop(images: Tensor, padding: int, generator: torch.Generator) -> Tensor:
@@ -68,5 +80,9 @@ def random_resized_crop(
     transform[:, 0, 0], transform[:, 1, 1] = width, height
     transform[:, 0, 2] = (2 * uniform[2] - 1) * (1 - width)
     transform[:, 1, 2] = (2 * uniform[3] - 1) * (1 - height)
-    grid = F.affine_grid(transform, list(images.shape), align_corners=False)
-    return F.grid_sample(images.float(), grid, padding_mode="border", align_corners=False)
+    out = torch.empty_like(images, dtype=torch.float32)
+    for part in _parts(images):
+        own = images[part].float()
+        grid = F.affine_grid(transform[part], list(own.shape), align_corners=False)
+        out[part] = F.grid_sample(own, grid, padding_mode="border", align_corners=False)
+    return out

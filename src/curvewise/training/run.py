@@ -113,16 +113,19 @@ class Run:
                     return
                 yield self._advance(model, batch.rows, batch.lam.to(self.device))
 
+    def _batch(self, rows: Tensor) -> Tensor:
+        """Return a batch as the network takes it; what it was made of is not kept."""
+        x = self.samples.raw(rows)
+        if self.recipe.augment != "none":
+            x = augment(x, self.recipe.augment, self.generator)
+        x = self.samples.prepared(x)
+        return x.contiguous(memory_format=torch.channels_last) if self.convolutions else x
+
     def _advance(self, model: nn.Module, rows: Tensor, lam: Tensor) -> float:
         rate = learning_rate(self.recipe, self.step, self.steps, self.per_epoch)
         for group in self.optimizer.param_groups:
             group["lr"] = rate
-        raw = self.samples.raw(rows)
-        if self.recipe.augment != "none":
-            raw = augment(raw, self.recipe.augment, self.generator)
-        x = self.samples.prepared(raw)
-        if self.convolutions:
-            x = x.contiguous(memory_format=torch.channels_last)
+        x = self._batch(rows)
         rows = rows.to(self.device)
         loss = take_step(
             model,
