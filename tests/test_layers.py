@@ -28,8 +28,8 @@ CORE = (
     "quantile_column",
 )
 ENGINE = ("training",)
-SHELLS = ("estimator", "data", "artifacts", "sweep", "report")
-LAYERS = (CORE, ENGINE, SHELLS, ("apps",), ("cli", "__main__"))
+SHELLS = ("data", "artifacts", "sweep", "report")
+LAYERS = (CORE, ENGINE, ("estimator",), SHELLS, ("apps",), ("cli", "__main__"))
 LEVEL = {part: level for level, parts in enumerate(LAYERS) for part in parts}
 
 

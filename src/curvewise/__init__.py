@@ -11,6 +11,9 @@ ROC statistics
     `roc_curve`, `auc`, `roc_band`; `auc_interval`, `bootstrap_auc`, `compare_auc`;
     `choose_operating_point`, `operating_point`, `rate_interval`, `ppv`; `binary_metrics`;
     `ensemble_score`: many models as one.
+Estimators
+    `LCTClassifier`, `VSClassifier`: scikit-learn classifiers for a rare class, with nothing to
+    tune, calibrated probabilities and operating points that keep a promise.
 Data, training, models
     `load_task`, `Task`, `subsample_to_beta`, `subsample_long_tail`; `build_network`; `Recipe`,
     `preset`, `fit`, `fit_stacked`, `stacked_scores`; `Model`, `save`, `load`; `plot_roc`,
@@ -31,6 +34,7 @@ if TYPE_CHECKING:
     from curvewise.conditioning import Conditioned, FiLM, condition
     from curvewise.data.registry import load_task
     from curvewise.data.task import Task
+    from curvewise.estimator.estimators import LCTClassifier, VSClassifier
     from curvewise.family import LinearDensity, LossFamily, Objective
     from curvewise.imbalance import subsample_long_tail, subsample_to_beta
     from curvewise.losses.baselines import (
@@ -84,6 +88,7 @@ _HOMES = {
     "conditioning": ("Conditioned", "FiLM", "condition"),
     "data.registry": ("load_task",),
     "data.task": ("Task",),
+    "estimator.estimators": ("LCTClassifier", "VSClassifier"),
     "family": ("LinearDensity", "LossFamily", "Objective"),
     "imbalance": ("subsample_long_tail", "subsample_to_beta"),
     "losses.baselines": (
@@ -145,6 +150,7 @@ __all__ = [
     "FittedStack",
     "FocalLoss",
     "InputError",
+    "LCTClassifier",
     "LDAMLoss",
     "LinearDensity",
     "LossFamily",
@@ -156,6 +162,7 @@ __all__ = [
     "RocBand",
     "RocCurve",
     "Task",
+    "VSClassifier",
     "VSLoss",
     "__version__",
     "auc",

@@ -1,12 +1,13 @@
 """Operating points: one threshold on the curve, with exact intervals for what it does."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.stats import beta as beta_distribution
 
 from curvewise.errors import InputError, require_number, require_open
 from curvewise.roc.curve import roc_curve
+from curvewise.roc.guarantee import rows_needed, threshold_for_fpr, threshold_for_tpr
 from curvewise.roc.inputs import Labels, Scores, check_scored
 
 
@@ -17,6 +18,9 @@ class OperatingPoint:
     The intervals are exact (Clopper-Pearson) at `level` for a threshold fixed beforehand; one
     chosen on the same data looks better than it is, so evaluate it on other data. `ppv` is
     the precision at `prevalence`, nan if nothing is called positive.
+
+    A point that was chosen with `confidence` promises its rate on new data; `note` says what it
+    promises, or why it cannot. With `tau`, scores are those of the model at that lambda.
     """
 
     threshold: float
@@ -31,6 +35,9 @@ class OperatingPoint:
     level: float
     prevalence: float
     ppv: float
+    confidence: float | None = None
+    note: str = ""
+    tau: float | None = None
 
 
 def choose_operating_point(
@@ -41,6 +48,7 @@ def choose_operating_point(
     min_tpr: float | None = None,
     cost_ratio: float | None = None,
     prevalence: float | None = None,
+    confidence: float | None = None,
     level: float = 0.95,
 ) -> OperatingPoint:
     """Choose a threshold by one rule.
@@ -56,6 +64,10 @@ def choose_operating_point(
     prevalence
         Share of positives where the point will be used (default: the share in `y`); it enters
         the expected cost and `ppv`.
+    confidence
+        With max_fpr or min_tpr: keep the rate on new data with this confidence, not only on the
+        given rows, which must be independent and unknown to the model. Too few rows for that give
+        the threshold +inf (-inf for min_tpr) and a note that says how many are needed.
 
     >>> choose_operating_point([0, 0, 1, 1], [0.1, 0.4, 0.35, 0.8], max_fpr=0.0).threshold
     0.8
@@ -66,6 +78,10 @@ def choose_operating_point(
         raise InputError(
             f"exactly one of max_fpr, min_tpr, cost_ratio must be given, got {given or 'none'}"
         )
+    if confidence is not None:
+        threshold, note = _promised(y, score, max_fpr, min_tpr, confidence)
+        point = operating_point(y, score, threshold, prevalence=prevalence, level=level)
+        return replace(point, confidence=confidence, note=note)
     curve = roc_curve(y, score)
     share = float(np.mean(check_scored(y, score).positive))
     share = share if prevalence is None else require_open("prevalence", prevalence, 0, 1)
@@ -86,6 +102,38 @@ def choose_operating_point(
     return operating_point(
         y, score, float(curve.thresholds[index]), prevalence=prevalence, level=level
     )
+
+
+def _promised(
+    y: Labels, score: Scores, max_fpr: float | None, min_tpr: float | None, confidence: float
+) -> tuple[float, str]:
+    """Return a threshold and the sentence that says what it promises."""
+    data = check_scored(y, score)
+    if max_fpr is not None:
+        require_open("max_fpr", max_fpr, 0, 1)
+        note = promise_note("FPR <=", max_fpr, confidence, len(data.negatives))
+        return threshold_for_fpr(data.negatives, max_fpr, confidence), note
+    if min_tpr is not None:
+        require_open("min_tpr", min_tpr, 0, 1)
+        note = promise_note("TPR >=", min_tpr, confidence, len(data.positives))
+        return threshold_for_tpr(data.positives, min_tpr, confidence), note
+    raise InputError("confidence goes with max_fpr or min_tpr, got it with cost_ratio")
+
+
+def promise_note(what: str, rate: float, confidence: float, n: int) -> str:
+    """Return what n rows of a class can promise of a rate, in a sentence.
+
+    >>> promise_note("FPR <=", 0.01, 0.95, 100)
+    'FPR <= 0.01 with confidence 0.95 needs at least 299 negatives, got 100'
+    """
+    errors, kind = (rate, "negatives") if what == "FPR <=" else (1 - rate, "positives")
+    needed = rows_needed(errors, confidence)
+    if n < needed:
+        return (
+            f"{what} {rate:g} with confidence {confidence:g} needs at least {needed:,} {kind}, "
+            f"got {n:,}"
+        )
+    return f"{what} {rate:g} on new data with confidence {confidence:g}, from {n:,} {kind}"
 
 
 def operating_point(

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
@@ -66,6 +67,7 @@ def fit_stacked(
     *,
     normalization: Normalization | None = None,
     sample_weight: NDArray[Any] | Tensor | None = None,
+    input_scale: NDArray[Any] | Tensor | None = None,
     snapshots: Sequence[float] = (),
     chunk: int | None = None,
     on_progress: Callable[[int, int], bool | None] | None = None,
@@ -80,7 +82,8 @@ def fit_stacked(
 
     `sample_weight` is (n,) for all, or (K, n) with a row for each member, which never learns from
     the samples where its row is 0 (BatchNorm's statistics still see them). The class counts that
-    all losses are told are the weights' sums per class, their mean over the rows. `snapshots` are
+    all losses are told are the weights' sums per class, their mean over the rows. `input_scale`
+    (K, d) multiplies the columns of a table x, for each member its own. `snapshots` are
     increasing fractions of the steps: the networks as they are after these steps are kept too
     (averaged ones, if the recipe averages).
 
@@ -106,6 +109,8 @@ def fit_stacked(
     if sample_weight is not None:
         labels, _ = check_labels(y, len(x))
         data.weight, data.class_counts = check_sample_weight(sample_weight, labels, len(networks))
+    if input_scale is not None:
+        data.scale = _check_scale(input_scale, len(networks), tuple(x.shape))
     train = _stacked if together else _one_by_one
     for start in range(0, len(networks), together or 1):
         members = slice(start, min(start + (together or 1), len(networks)))
@@ -115,6 +120,17 @@ def fit_stacked(
         taken += [copy.deepcopy(network).eval() for network in networks[len(taken) :]]
     result.seconds = time.perf_counter() - started
     return result
+
+
+def _check_scale(input_scale: NDArray[Any] | Tensor, k: int, shape: tuple[int, ...]) -> Tensor:
+    """Return (K, d) factors of the columns of a table of this shape."""
+    scale = torch.as_tensor(input_scale)
+    if len(shape) != 2 or tuple(scale.shape) != (k, shape[1]) or not torch.isfinite(scale).all():
+        raise InputError(
+            f"input_scale must hold finite factors of shape ({k}, d) for a table (n, d), got "
+            f"{tuple(scale.shape)} for x of shape {shape}"
+        )
+    return scale
 
 
 def check_fractions(snapshots: Sequence[float]) -> tuple[float, ...]:
@@ -134,6 +150,7 @@ class _Data:
     snapshots: tuple[float, ...]
     weight: Tensor | None = None
     class_counts: tuple[float, ...] | None = None
+    scale: Tensor | None = None
 
     def weight_of(self, members: slice) -> Tensor | None:
         """Return the weights of some members: (n,) for all, or a row each."""
@@ -227,7 +244,7 @@ def _one_by_one(
         fitted = fit(
             result.networks[k],
             result.objectives[k],
-            data.x,
+            data.x if data.scale is None else torch.as_tensor(data.x) * data.scale[k],
             data.y,
             result.recipes[k],
             normalization=result.normalization,
@@ -269,6 +286,7 @@ def _stacked(
         data.weight_of(members),
         data.class_counts,
         data.snapshots,
+        None if data.scale is None else data.scale[members],
     )
     stopped = False
     for done in run.steps_left():

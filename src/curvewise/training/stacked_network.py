@@ -21,10 +21,16 @@ class StackedNetwork:
     `weights` and `gradients` are (K, P); `forward(x, lam)` gives logits (K, n, C) of one batch x
     that all members share, at lambda (K, d), or (K, n, d) for one a sample. A backward pass of the
     result, and `collect`, fill `gradients`. `extra` are further parameters (K, m), an
-    objective's, that are trained along; they are moved into the buffers.
+    objective's, that are trained along; they are moved into the buffers. `input_scale` (K, d)
+    multiplies the columns of x, for each member its own.
     """
 
-    def __init__(self, networks: Sequence[Conditioned], extra: Sequence[nn.Parameter] = ()) -> None:
+    def __init__(
+        self,
+        networks: Sequence[Conditioned],
+        extra: Sequence[nn.Parameter] = (),
+        input_scale: Tensor | None = None,
+    ) -> None:
         self.template, self.extra = networks[0], list(extra)
         members = [
             {name: p.detach() for name, p in network.named_parameters() if p.requires_grad}
@@ -33,6 +39,7 @@ class StackedNetwork:
         columns = [torch.stack([m[name].reshape(-1) for m in members]) for name in members[0]]
         self.weights = torch.cat([*columns, *[p.detach().to(columns[0]) for p in extra]], dim=1)
         self.gradients = torch.zeros_like(self.weights)
+        self.input_scale = None if input_scale is None else input_scale.to(self.weights)
         self._shapes = {name: value.shape for name, value in members[0].items()}
         self.size = sum(shape.numel() for shape in self._shapes.values())
         self.buffers = _stacked([dict(network.named_buffers()) for network in networks])
@@ -85,16 +92,21 @@ class StackedNetwork:
     def _mapped(self, x: Tensor, lam: Tensor) -> Tensor:
         """Return logits of any kind of network, by vmap."""
 
-        def one(tensors: tuple[dict[str, Tensor], ...], lam: Tensor) -> Tensor:
-            logits: Tensor = functional_call(self.template, tensors, (x, lam))
+        def one(tensors: tuple[dict[str, Tensor], ...], lam: Tensor, scale: Tensor) -> Tensor:
+            logits: Tensor = functional_call(self.template, tensors, (x * scale, lam))
             return logits
 
-        logits: Tensor = vmap(one)((self.parameters, self.buffers, self.frozen), lam)
+        scale = self.input_scale
+        if scale is None:
+            scale = self.weights.new_ones(len(self), 1)
+        logits: Tensor = vmap(one)((self.parameters, self.buffers, self.frozen), lam, scale)
         return logits
 
     def keep(self, members: Tensor) -> None:
         """Go on with these members only."""
         self.weights, self.gradients = self.weights[members], self.gradients[members]
+        if self.input_scale is not None:
+            self.input_scale = self.input_scale[members]
         self.buffers = {name: value[members] for name, value in self.buffers.items()}
         self.frozen = {name: value[members] for name, value in self.frozen.items()}
         self._point()
@@ -174,8 +186,12 @@ class Layered:
     def features(self, x: Tensor) -> Tensor:
         """Return the input of the last linear layers, (K, F, n), or (d, n) without a body."""
         hidden: Tensor = x.t()
+        scale = self.stack.input_scale
+        if scale is not None and not self.layers:
+            return hidden * scale[..., None]
         for name, relu in self.layers:
-            hidden = self._linear(name, hidden, relu)
+            hidden = self._linear(name, hidden, relu, scale)
+            scale = None
         return hidden
 
     def head(self, features: Tensor, lam: Tensor) -> Tensor:
@@ -188,7 +204,9 @@ class Layered:
             logits = self._film("film_logits", template.film_logits, logits, lam)
         return logits.transpose(1, 2)
 
-    def _linear(self, name: str, x: Tensor, relu: bool = False) -> Tensor:
+    def _linear(
+        self, name: str, x: Tensor, relu: bool = False, scale: Tensor | None = None
+    ) -> Tensor:
         weight, bias = f"{name}.weight", f"{name}.bias"
         stack = self.stack
         out: Tensor = _LinearReLU.apply(  # type: ignore[no-untyped-call]
@@ -198,6 +216,7 @@ class Layered:
             stack.parameter_gradients[weight],
             stack.parameter_gradients[bias],
             relu,
+            None if scale is None else scale[:, None],
         )
         return out
 
@@ -215,7 +234,8 @@ class Layered:
 class _LinearReLU(torch.autograd.Function):
     """W x + b over a stack, with or without ReLU; gradients of W and b go into their buffers.
 
-    x is (d, n), the same for all members, or (K, d, n); W (K, o, d), b (K, o); out (K, o, n).
+    x is (d, n), the same for all members, or (K, d, n); W (K, o, d), b (K, o); out (K, o, n). With
+    `scale` (K, 1, d) it is W (scale x) + b, for an x of which no gradient is needed.
     """
 
     @staticmethod
@@ -227,9 +247,12 @@ class _LinearReLU(torch.autograd.Function):
         weight_gradient: Tensor,
         bias_gradient: Tensor,
         relu: bool,
+        scale: Tensor | None,
     ) -> Tensor:
         """Return the layer's output (K, o, n)."""
         k, o, d = weight.shape
+        if scale is not None:
+            weight = weight * scale  # smaller than as many copies of x
         if x.dim() == 2:
             out = torch.addmm(_column(bias).reshape(k * o, 1), weight.reshape(k * o, d), x)
             out = out.view(k, o, -1)
@@ -237,7 +260,7 @@ class _LinearReLU(torch.autograd.Function):
             out = torch.baddbmm(_column(bias), weight, x)
         if relu:
             out = out.relu_()
-        ctx.relu, ctx.into = relu, (weight_gradient, bias_gradient)
+        ctx.relu, ctx.into, ctx.scale = relu, (weight_gradient, bias_gradient), scale
         ctx.save_for_backward(x, weight, out if relu else None)
         return out
 
@@ -256,10 +279,12 @@ class _LinearReLU(torch.autograd.Function):
             weight_gradient.copy_(product.view(k, o, d))
         else:
             torch.bmm(gradient, x.transpose(1, 2), out=weight_gradient)
+        if ctx.scale is not None:
+            weight_gradient.mul_(ctx.scale)
         back = None
         if ctx.needs_input_grad[0]:
             back = torch.bmm(weight.transpose(1, 2), gradient)
-        return back, None, None, None, None, None
+        return back, None, None, None, None, None, None
 
 
 def _column(bias: Tensor) -> Tensor:

@@ -62,6 +62,7 @@ class StackedRun:
         sample_weight: Tensor | None = None,
         class_counts: tuple[float, ...] | None = None,
         snapshots: Sequence[float] = (),
+        input_scale: Tensor | None = None,
     ) -> None:
         self.recipe = recipe = recipes[0]
         self.device = choose_device(recipe.device)
@@ -75,7 +76,7 @@ class StackedRun:
         for network in networks:
             network.to(self.device).train()
         self.objective = StackedObjective(objectives, recipes)
-        self.stack = StackedNetwork(networks, self.objective.parameters)
+        self.stack = StackedNetwork(networks, self.objective.parameters, input_scale)
         self.optimizer = StackedOptimizer(recipe, recipes, self.stack.weights)
         self.sample_weight = None if sample_weight is None else sample_weight.to(self.stack.weights)
         self.per_epoch = steps_per_epoch(counts, recipe)

@@ -1,0 +1,1 @@
+"""scikit-learn classifiers trained over a family of losses."""

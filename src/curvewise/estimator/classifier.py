@@ -1,0 +1,319 @@
+"""What both estimators share: scikit-learn's methods over an `Ensemble`."""
+
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Self
+
+import numpy as np
+import torch
+from joblib import effective_n_jobs  # type: ignore[import-untyped]
+from numpy.typing import NDArray
+from scipy.special import expit, log_softmax, logsumexp, softmax
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils import check_consistent_length, check_random_state, column_or_1d
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from curvewise.errors import InputError
+from curvewise.estimator.ensemble import Ensemble
+from curvewise.estimator.folds import split_off
+from curvewise.estimator.inputs import Inputs, as_given, inputs_for
+from curvewise.estimator.members import fit_ensemble
+from curvewise.estimator.operating import choose_point, choose_tau
+from curvewise.estimator.progress import Printed
+from curvewise.estimator.recalibration import fit_recalibration, prior_shift
+from curvewise.estimator.settings import Settings
+from curvewise.estimator.weights import checked_groups, checked_weight
+from curvewise.roc.operating import OperatingPoint
+
+Array = NDArray[Any]
+Floats = NDArray[np.float64]
+
+
+class FamilyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """An ensemble over losses as a scikit-learn classifier; see `LCTClassifier`."""
+
+    ensemble_: Ensemble
+    inputs_: Inputs
+    classes_: Array
+
+    def _settings(self) -> Settings:
+        """Return how members are trained, or raise for a parameter that cannot be used."""
+        raise NotImplementedError
+
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        groups: Any = None,
+    ) -> Self:
+        """Train on a table or images X and labels y of two or more classes.
+
+        `sample_weight` (n,) multiplies the rows' losses. Rows of one of the `groups` (n,), a
+        patient's or a card's, stay together when rows are held out.
+        """
+        settings = self._settings()
+        X = as_given(X)
+        validate_data(self, X, y, skip_check_array=True)
+        labels = column_or_1d(y, warn=True)
+        check_classification_targets(labels)
+        check_consistent_length(X, labels)
+        weight = checked_weight(sample_weight, X)
+        group = checked_groups(groups, len(labels))
+        if weight is not None and not weight.all():  # a row of weight 0 is not there
+            there = weight > 0
+            X, labels, weight = _rows(X, there), labels[there], weight[there]
+            group = None if group is None else group[there]
+        classes, codes = np.unique(labels, return_inverse=True)
+        if len(classes) < 2:
+            raise InputError(
+                f"y must hold two or more classes, got one class: {classes[:1].tolist()}"
+            )
+        again = self.warm_start and hasattr(self, "ensemble_")
+        if again and not np.array_equal(classes, self.classes_):
+            raise InputError("warm_start needs the classes of the first fit, got others")
+        self.classes_ = classes
+        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        with threads(self.n_jobs):
+            self._train(X, codes, weight, group, settings, seed, again)
+        return self
+
+    def _train(
+        self,
+        x: Any,
+        codes: Array,
+        weight: Floats | None,
+        group: Array | None,
+        settings: Settings,
+        seed: int,
+        again: bool,
+    ) -> None:
+        train, aside = split_off(codes, self.calibration_fraction, seed, group)
+        if len(aside):
+            calibration = _rows(x, aside)
+            x, weight = _rows(x, train), None if weight is None else weight[train]
+            group = None if group is None else group[train]
+        own = codes[train]
+        if again:
+            array = np.concatenate(list(self.inputs_.blocks(x)))
+        else:
+            self.inputs_ = inputs_for(x, self.backbone)
+            array = self.inputs_.fit(x)
+        made = fit_ensemble(
+            array,
+            own,
+            settings,
+            seed=seed,
+            sample_weight=weight,
+            groups=group,
+            normalization=self.inputs_.normalization,
+            before=self.ensemble_ if again else None,
+            on_progress=Printed(type(self).__name__) if self.verbose else None,
+        )
+        self.ensemble_ = made
+        self.recalibration_ = fit_recalibration(made.out_of_fold, own, weight)
+        self.class_counts_ = np.bincount(own)
+        held = ~np.isnan(made.out_of_fold[:, 0])
+        self.out_of_fold_ = self._adjusted(made.out_of_fold[held])
+        self.out_of_fold_labels_ = own[held]
+        if len(aside):
+            self.calibration_scores_ = self._adjusted(made.scores(self.inputs_.blocks(calibration)))
+            self.calibration_labels_ = codes[aside]
+
+    @property
+    def positive_class_(self) -> Any:
+        """The rare class of two, which operating points are about."""
+        return self.classes_[self._rare()]
+
+    def _rare(self) -> int:
+        self._two_classes("the rare class")
+        return self._rarest()
+
+    def _rarest(self) -> int:
+        """Return the place of the rarest class, of equal ones the last."""
+        return len(self.classes_) - 1 - int(np.argmin(self.class_counts_[::-1]))
+
+    def _two_classes(self, what: str) -> None:
+        check_is_fitted(self)
+        if len(self.classes_) != 2:
+            raise InputError(f"{what} needs two classes, got {len(self.classes_)}")
+
+    def _adjusted(self, scores: Floats) -> Floats:
+        """Return log-probabilities (n, C), up to a constant, for the wanted prior."""
+        adjusted = self.recalibration_(scores)
+        adjusted += prior_shift(self.prior, self.class_counts_)
+        return adjusted
+
+    def _scores(self, X: Any) -> Floats:
+        given = self._seen(X)
+        with threads(self.n_jobs):
+            return self._adjusted(self.ensemble_.scores(self.inputs_.blocks(given)))
+
+    def _seen(self, X: Any) -> Any:
+        """Return rows to score, checked to be of the kind that fit has seen."""
+        check_is_fitted(self)
+        given = as_given(X)
+        validate_data(self, given, reset=False, skip_check_array=True)
+        return given
+
+    def decision_function(self, X: Any) -> Floats:
+        """Return calibrated log-odds: (n,) of `classes_[1]`, or (n, C) of each class of more."""
+        scores = self._scores(X)
+        if len(self.classes_) == 2:
+            return np.asarray(scores[:, 1] - scores[:, 0])
+        logs = log_softmax(scores, axis=1)
+        return np.asarray(logs - np.log(-np.expm1(np.minimum(logs, -1e-300))))
+
+    def predict_proba(self, X: Any) -> Floats:
+        """Return calibrated probabilities (n, C) of `classes_`."""
+        scores = self._scores(X)
+        if len(self.classes_) == 2:
+            odds = scores[:, 1] - scores[:, 0]
+            return np.stack([expit(-odds), expit(odds)], axis=1)
+        return np.asarray(softmax(scores, axis=1))
+
+    def predict_log_proba(self, X: Any) -> Floats:
+        """Return the logarithm of `predict_proba`, exact also where that rounds to 0."""
+        return np.asarray(log_softmax(self._scores(X), axis=1))
+
+    def predict(self, X: Any, at: OperatingPoint | None = None) -> Array:
+        """Return the most probable class of each row, or what an operating point says."""
+        if at is None:
+            most = self._scores(X).argmax(axis=1)
+            return np.asarray(self.classes_[most])
+        if not isinstance(at, OperatingPoint):
+            raise InputError(f"at must be an OperatingPoint, got {type(at).__name__}")
+        rare = self._rare()
+        score = self._rare_scores(X) if at.tau is None else self.score_samples(X, at.tau)
+        return np.asarray(self.classes_[np.where(score >= at.threshold, rare, 1 - rare)])
+
+    def _rare_scores(self, X: Any) -> Floats:
+        """Return the log-odds of the rare class, (n,)."""
+        scores, rare = self._scores(X), self._rare()
+        return np.asarray(scores[:, rare] - scores[:, 1 - rare])
+
+    def score_samples(self, X: Any, tau: float | None = None) -> Floats:
+        """Return z1 - z0 of the rare class, (n,), the members' mean at one tau, uncalibrated.
+
+        Left out, tau is the top of the range that was drawn from, as in the paper. Of more
+        classes it is the rarest one's logit less the logarithm of the others' summed exponentials.
+        """
+        return self._at_taus(X, [tau])[:, 0]
+
+    def _at_taus(self, X: Any, taus: Any) -> Floats:
+        given = self._seen(X)
+        rare = self._rarest()
+        with threads(self.n_jobs):
+            logits = self.ensemble_.logits(self.inputs_.blocks(given), taus)
+        others = np.delete(logits, rare, axis=2)
+        return np.asarray(logits[:, :, rare] - logsumexp(others, axis=2))
+
+    def choose_operating_point(
+        self,
+        X: Any = None,
+        y: Any = None,
+        *,
+        max_fpr: float | None = None,
+        min_tpr: float | None = None,
+        cost_ratio: float | None = None,
+        prevalence: float | None = None,
+        confidence: float | None = 0.95,
+        tau: float | None = None,
+        by: str = "threshold",
+    ) -> OperatingPoint:
+        """Choose where to call a row the rare class, by one rule; use it as `predict(X, at=)`.
+
+        Parameters
+        ----------
+        X, y
+            Rows that the model has not seen. Left out, they are those that `fit` set aside
+            (`calibration_fraction`), or else its out-of-fold scores, which makes the point
+            approximate.
+        max_fpr, min_tpr
+            A rate that holds on new data with `confidence` (None: on these rows only). Too few rows
+            for that give the threshold +inf (-inf for min_tpr), and a note and warning that
+            say how many are needed.
+        cost_ratio
+            The lowest expected cost, a missed rare row costing so many false alarms.
+        prevalence
+            The share of the rare class where the point will be used.
+        tau
+            Use the paper's score z1 - z0 at this tau instead of the calibrated log-odds.
+        by
+            "threshold", or "lambda": the tau at which z1 - z0 >= 0 keeps the rate.
+        """
+        self._two_classes("an operating point")
+        rules: dict[str, Any] = {
+            "max_fpr": max_fpr,
+            "min_tpr": min_tpr,
+            "prevalence": prevalence,
+        }
+        if by not in ("threshold", "lambda"):
+            raise InputError(f'by must be "threshold" or "lambda", got {by!r}')
+        if X is None and (by == "lambda" or tau is not None):
+            raise InputError("an operating point of one lambda needs rows X and y, got none")
+        if (X is None) != (y is None):
+            raise InputError("X and y go together, got one of them")
+        labels = np.zeros(0) if y is None else self._rare_labels(y)
+        if by == "lambda":
+            point = choose_tau(
+                labels,
+                lambda taus: self._at_taus(X, list(taus)),
+                self.ensemble_.tau_range,
+                confidence=0.95 if confidence is None else confidence,
+                **rules,
+            )
+        else:
+            rules["cost_ratio"] = cost_ratio
+            if X is None:
+                labels, score, known = self._own_scores()
+            else:
+                known = False
+                score = self._rare_scores(X) if tau is None else self.score_samples(X, tau)
+            point = choose_point(labels, score, tau, known=known, confidence=confidence, **rules)
+        if " needs at least " in point.note:
+            warnings.warn(point.note, stacklevel=2)
+        return point
+
+    def _rare_labels(self, y: Any) -> Array:
+        """Return 1 for the rare class, 0 for the other."""
+        labels = column_or_1d(y, warn=True)
+        unknown = np.setdiff1d(labels, self.classes_)
+        if len(unknown):
+            raise InputError(f"y must hold {self.classes_.tolist()}, got {unknown[:3].tolist()}")
+        return np.asarray(labels == self.positive_class_, np.int64)
+
+    def _own_scores(self) -> tuple[Array, Floats, bool]:
+        """Return labels and scores that fit has left, and whether training knew the rows."""
+        known = not hasattr(self, "calibration_scores_")
+        scores = self.out_of_fold_ if known else self.calibration_scores_
+        labels = self.out_of_fold_labels_ if known else self.calibration_labels_
+        if len(scores) == 0:
+            raise InputError("this model held no rows out, so X and y must be given, got none")
+        rare = self._rare()
+        return (labels == rare).astype(np.int64), scores[:, rare] - scores[:, 1 - rare], known
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        tags.input_tags.string = True
+        tags.input_tags.categorical = True
+        tags.input_tags.three_d_array = False
+        return tags
+
+
+def _rows(x: Any, rows: Array) -> Any:
+    return x.iloc[rows] if hasattr(x, "iloc") else np.asarray(x)[rows]
+
+
+@contextmanager
+def threads(n_jobs: int | None) -> Iterator[None]:
+    """Let torch use so many threads meanwhile."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(max(1, effective_n_jobs(n_jobs)))
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)

@@ -1,0 +1,120 @@
+"""An ensemble over a family of losses: its members, what each is worth, and its scores."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from curvewise.conditioning import Conditioned
+from curvewise.errors import InputError
+from curvewise.estimator.readout import calibrated_readout, logit_readout
+from curvewise.estimator.scoring import Reader
+from curvewise.estimator.settings import SHARPNESS
+from curvewise.family import LossFamily
+from curvewise.training.run import Normalization
+
+Array = NDArray[Any]
+Floats = NDArray[np.float64]
+
+
+@dataclass
+class Ensemble:
+    """K trained networks of one shape.
+
+    `merit` (K,) is the out-of-fold AUC of the group (scaling and snapshot) each belongs to, and
+    sets how much it counts. `taus` are where models are read. `oversampling` (C,) is how many
+    times too often training showed each class. `out_of_fold` (n, C) has what members say of
+    training rows that they left out, NaN for rows that none did.
+    """
+
+    networks: list[Conditioned]
+    families: list[LossFamily]
+    merit: Floats
+    class_counts: tuple[float, ...]
+    oversampling: tuple[float, ...]
+    taus: tuple[float, ...]
+    n_members: int
+    normalization: Normalization | None
+    out_of_fold: Floats = field(repr=False)
+    _reader: Reader | None = field(default=None, repr=False)
+
+    @property
+    def weights(self) -> Floats:
+        """How much each network counts, (K,), 1 in sum."""
+        return shares(self.merit)
+
+    @property
+    def tau_range(self) -> tuple[float, float]:
+        """The range that tau was drawn from."""
+        if not self.families[0].drawn:
+            raise InputError("lambda can be chosen if it was drawn in training, got a fixed loss")
+        return self.families[0].ranges[0]
+
+    def readout(self, k: int) -> tuple[Tensor, Tensor]:
+        """Return how a network's features become calibrated log-probabilities: (C, F), (C,)."""
+        family = self.families[k]
+        lams = lambdas(family, self.taus)
+        return calibrated_readout(
+            self.networks[k], family, lams, self.class_counts, self.oversampling
+        )
+
+    def scores(self, blocks: Iterable[Array]) -> Floats:
+        """Return calibrated log-probabilities up to a constant, (n, C): the weighted mean."""
+        if self._reader is None:
+            parts = [self.readout(k) for k in range(len(self.networks))]
+            self._reader = self._mixing(parts)
+        return self._reader.mixed(blocks)
+
+    def logits(self, blocks: Iterable[Array], taus: Sequence[float | None]) -> Floats:
+        """Return the members' mean logits at values of tau, (n, len(taus), C), uncalibrated.
+
+        None is the top of the range. A loss that draws nothing has no other.
+        """
+        drawn = bool(self.families[0].drawn)
+        if not drawn and any(tau is not None for tau in taus):
+            raise InputError(f"this model has a fixed loss, so no tau can be chosen, got {taus[0]}")
+        top = self.tau_range[1] if drawn else 0.0
+        wanted = tuple(top if tau is None else float(tau) for tau in taus)
+        parts = []
+        for network, family in zip(self.networks, self.families, strict=True):
+            weight, bias = logit_readout(network, lambdas(family, wanted))
+            parts.append((weight.flatten(0, 1), bias.flatten()))
+        mixed = self._mixing(parts).mixed(blocks)
+        return mixed.reshape(len(mixed), len(taus), len(self.class_counts))
+
+    def _mixing(self, readouts: Sequence[tuple[Tensor, Tensor]]) -> Reader:
+        weighted = [
+            (share * weight, share * bias)
+            for share, (weight, bias) in zip(self.weights, readouts, strict=True)
+        ]
+        return Reader(self.networks, weighted, self.normalization)
+
+    def pruned(self, least: float) -> "Ensemble":
+        """Drop networks that count less than `least` of the one that counts most."""
+        kept = np.flatnonzero(self.weights >= least * self.weights.max())
+        self.networks = [self.networks[k] for k in kept]
+        self.families = [self.families[k] for k in kept]
+        self.merit = self.merit[kept]
+        return self
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "_reader": None}
+
+
+def shares(merit: Floats) -> Floats:
+    """Return exp(merit / 0.01), 1 in sum.
+
+    >>> shares(np.array([0.9, 0.9])).tolist()
+    [0.5, 0.5]
+    """
+    weights = np.exp((merit - merit.max()) / SHARPNESS)
+    return np.asarray(weights / weights.sum())
+
+
+def lambdas(family: LossFamily, taus: Sequence[float]) -> Tensor:
+    """Return lambda (L, d) at values of tau, or one empty lambda where nothing is drawn."""
+    return torch.tensor([[tau] for tau in taus]) if family.drawn else torch.zeros(1, 0)

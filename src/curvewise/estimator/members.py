@@ -1,0 +1,106 @@
+"""Training the members of an ensemble, and judging them by the rows that they left out."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from curvewise.conditioning import Conditioned
+from curvewise.errors import InputError
+from curvewise.estimator.ensemble import Ensemble
+from curvewise.estimator.folds import held_out
+from curvewise.estimator.judging import joined, judge
+from curvewise.estimator.settings import FOLDS, SCALINGS, SNAPSHOTS, Settings
+from curvewise.quantiles import column_weights
+from curvewise.training.batches import seen_class_counts
+from curvewise.training.run import Normalization
+from curvewise.training.stacked import fit_stacked
+
+Array = NDArray[Any]
+Floats = NDArray[np.float64]
+Codes = NDArray[np.int64]
+LEAST_SHARE = 0.05  # networks that count less than this share of the best are dropped
+
+
+def fit_ensemble(
+    x: Array,
+    y: Codes,
+    settings: Settings,
+    *,
+    seed: int,
+    sample_weight: Floats | None = None,
+    groups: Array | None = None,
+    normalization: Normalization | None = None,
+    before: Ensemble | None = None,
+    on_progress: Callable[[int, int], None] | None = None,
+) -> Ensemble:
+    """Train members on arrays x (n, ...) and labels y (n,) of 0 .. C-1.
+
+    With an ensemble from `before`, only members beyond its number are trained, and join it.
+    """
+    first = 0 if before is None else before.n_members
+    members = range(first, settings.n_members)
+    if not members:
+        raise InputError(
+            f"warm_start needs n_members above the {first} there are, got {settings.n_members}"
+        )
+    counts = np.bincount(y).astype(float)
+    recipe = settings.recipe(len(x), x.shape[1:], seed)
+    fold = held_out(y, min(FOLDS, settings.n_members), seed, groups)
+    folds = int(fold.max()) + 1
+    scalings = SCALINGS if x.ndim == 2 else ("none",)
+    own_scaling = [k % len(scalings) for k in members]
+    left_out = [(k // len(scalings)) % folds if folds else -1 for k in members]
+    weight = np.stack([(fold != f).astype(np.float64) if folds else fold * -1.0 for f in left_out])
+    families = [settings.family(k) for k in members]
+    scale = None
+    if x.ndim == 2:
+        kinds = [column_weights(x, y, kind, sample_weight=sample_weight) for kind in scalings]
+        scale = np.stack([kinds[place] for place in own_scaling]).astype(np.float32)
+    fitted = fit_stacked(
+        lambda own_seed: settings.build(x.shape[1:], len(counts), own_seed),
+        families,
+        x,
+        y,
+        [recipe.changed(seed_weights=seed + k, seed_lambda=seed + k) for k in members],
+        normalization=normalization,
+        sample_weight=weight if sample_weight is None else weight * sample_weight,
+        input_scale=scale,
+        snapshots=SNAPSHOTS,
+        on_progress=on_progress,
+    )
+    good = [k for k in range(len(members)) if k not in fitted.diverged]
+    if not good:
+        raise InputError(f"no member could be trained: {next(iter(fitted.diverged.values()))}")
+    taken = [[some[k] for k in good] for some in [*fitted.snapshots, fitted.networks]]
+    if scale is not None:
+        for some in taken:
+            for k, network in zip(good, some, strict=True):
+                take_in_scale(network, torch.from_numpy(scale[k]))
+    shown = seen_class_counts(counts.tolist(), recipe)
+    made = Ensemble(
+        [network for some in taken for network in some],
+        [families[k] for k in good] * len(taken),
+        np.zeros(len(good) * len(taken)),
+        fitted.class_counts,
+        tuple(float(s / c) for s, c in zip(shown, counts, strict=True)),
+        settings.taus(),
+        settings.n_members,
+        normalization,
+        np.full((len(x), len(counts)), np.nan),
+    )
+    if folds:
+        group_of = [t * len(scalings) + own_scaling[k] for t in range(len(taken)) for k in good]
+        out = np.array([left_out[k] for k in good] * len(taken))
+        judge(made, x, y, fold, out, np.array(group_of))
+    return joined(before, made).pruned(LEAST_SHARE)
+
+
+@torch.no_grad()
+def take_in_scale(network: Conditioned, scale: Tensor) -> None:
+    """Multiply the first layer's weights by what its inputs were multiplied by in training."""
+    first = next(module for module in network.modules() if isinstance(module, torch.nn.Linear))
+    first.weight *= scale

@@ -1,0 +1,134 @@
+"""What an estimator trains: sizes, families and recipe, by the number of rows."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import sqrt
+from typing import Any
+
+import torch
+from torch import nn
+
+from curvewise.errors import InputError, require_number
+from curvewise.family import LinearDensity, LossFamily
+from curvewise.networks.registry import build_network
+from curvewise.training.recipe import Recipe
+
+FOLDS = 6
+SCALINGS = ("mild", "none", "strong")
+SNAPSHOTS = (0.4, 0.6, 0.8)  # of training; the end is the fourth
+SHARPNESS = 0.01  # the AUC by which a group must be worse to count e times less
+# Members go through these side by side: all are coprime in length with the scalings or each other,
+# so that no setting always meets the same scaling.
+OMEGAS = (0.5, 0.7, 0.9)
+GAMMAS = (0.0, 0.1, 0.2)
+HEIGHTS = (0.0, 0.15, 0.33, 0.5)
+EVALUATED = (0.0, 1 / 3, 2 / 3, 1.0)  # where in the range of tau models are read
+CNN_STEPS = 600
+
+
+def steps_for(n: int) -> int:
+    """Return how many steps a member trains on n rows of a table.
+
+    >>> steps_for(100), steps_for(1000), steps_for(100_000)
+    (180, 379, 600)
+    """
+    return round(0.6 * min(1000, max(300, 20 * sqrt(n))))
+
+
+def batch_size_for(n: int) -> int:
+    """Return the batch size for n rows.
+
+    >>> batch_size_for(500), batch_size_for(5000), batch_size_for(50_000)
+    (64, 128, 256)
+    """
+    return 64 if n < 1000 else 128 if n < 10_000 else 256
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How members are trained.
+
+    `fixed` is (omega, gamma, tau) of one loss for all; without it, each has a family of its own
+    with tau drawn from `tau`.
+    """
+
+    n_members: int = 18
+    hidden: tuple[int, ...] = (64, 64)
+    tau: tuple[float, float] = (0.0, 3.0)
+    fixed: tuple[float, float, float] | None = None
+    steps: int | None = None
+    batch_size: int | None = None
+    learning_rate: float = 2e-3
+    weight_decay: float = 1.0
+    network: Callable[[tuple[int, ...], int], nn.Module] | None = None
+
+    @classmethod
+    def of(cls, estimator: Any, **own: Any) -> "Settings":
+        """Return the settings of an estimator's parameters, or raise what is wrong with them."""
+        names = ("n_members", "steps", "batch_size", "learning_rate", "weight_decay", "network")
+        given = {name: getattr(estimator, name) for name in names}
+        for name in ("n_members", "steps", "batch_size"):
+            value = given[name]
+            if value is None and name != "n_members":
+                continue
+            least = 2 if name == "batch_size" else 1
+            if isinstance(value, bool) or value != int(require_number(name, value, least)):
+                raise InputError(f"{name} must be a whole number >= {least}, got {value!r}")
+            given[name] = int(value)
+        hidden = estimator.hidden
+        if isinstance(hidden, str) or not isinstance(hidden, Sequence):
+            raise InputError(f"hidden must be a list of layer widths, got {hidden!r}")
+        fraction = require_number("calibration_fraction", estimator.calibration_fraction, 0, 0.9)
+        assert fraction >= 0
+        made = cls(hidden=tuple(hidden), **given, **own)
+        made.family(0)  # its numbers are checked there
+        return made
+
+    def family(self, k: int) -> LossFamily:
+        """Return the family of losses that member k is trained with."""
+        if self.fixed is not None:
+            return LossFamily(*self.fixed, reduction="expected_mean")
+        if len(self.tau) != 2:
+            raise InputError(f"tau_range must be (low, high), got {self.tau}")
+        low, high = self.tau
+        height = HEIGHTS[k % len(HEIGHTS)] * 3 / (high - low) if high > low else 0.0
+        return LossFamily(
+            OMEGAS[k % len(OMEGAS)],
+            GAMMAS[k // 2 % len(GAMMAS)],
+            LinearDensity(low, high, height),
+            reduction="expected_mean",
+        )
+
+    def taus(self) -> tuple[float, ...]:
+        """Return the values of tau whose log-odds are averaged."""
+        low, high = self.tau
+        return tuple(low + share * (high - low) for share in EVALUATED)
+
+    def build(self, in_shape: tuple[int, ...], n_classes: int, seed: int) -> nn.Module:
+        """Return a member's network."""
+        if self.network is not None:
+            with torch.random.fork_rng(devices=[]):
+                torch.manual_seed(seed)
+                return self.network(in_shape, n_classes)
+        if len(in_shape) == 1:
+            return build_network(
+                "mlp", in_shape=in_shape, n_classes=n_classes, seed=seed, hidden=self.hidden
+            )
+        return build_network("small-cnn", in_shape=in_shape, n_classes=n_classes, seed=seed)
+
+    def recipe(self, n: int, in_shape: tuple[int, ...], seed: int) -> Recipe:
+        """Return the recipe for n rows of a shape."""
+        images = len(in_shape) == 3
+        return Recipe(
+            steps=self.steps or (CNN_STEPS if images else steps_for(n)),
+            batch_size=min(self.batch_size or batch_size_for(n), max(2, n)),
+            minority_per_batch=1,
+            optimizer="adamw",
+            lr=self.learning_rate,
+            weight_decay=self.weight_decay,
+            schedule="cosine",
+            film_init="identity",
+            film_hidden=32,
+            scale_lambda=True,
+            compile="never",
+        ).with_seed(seed)
