@@ -19,7 +19,9 @@ from torch import Tensor, nn
 
 from curvewise.conditioning import condition
 from curvewise.errors import InputError, require_choice
-from curvewise.family import LinearDensity, LossFamily, Objective
+from curvewise.estimator.classifier import FamilyClassifier
+from curvewise.estimator.saving import from_parts, to_parts
+from curvewise.family import LossFamily, Objective
 from curvewise.losses.baselines import AUCMarginLoss, FocalLoss, LDAMLoss
 from curvewise.training.model import Model, NetworkSpec
 from curvewise.training.recipe import Recipe
@@ -34,8 +36,11 @@ BASELINES: dict[str, type[FocalLoss] | type[LDAMLoss] | type[AUCMarginLoss]] = {
 }
 
 
-def save(model: Model, path: str | Path) -> Path:
-    """Write a model to one file; returns the path. See `load`."""
+def save(model: Model | FamilyClassifier, path: str | Path) -> Path:
+    """Write a model or a fitted estimator to one file; returns the path. See `load`."""
+    if isinstance(model, FamilyClassifier):
+        parts, rest = to_parts(model)
+        return write_tensors(path, parts, {"kind": "estimator", **rest})
     about = {
         "kind": "model",
         "network": asdict(model.spec),
@@ -53,9 +58,18 @@ def save(model: Model, path: str | Path) -> Path:
     return write_tensors(path, tensors, about)
 
 
-def load(path: str | Path) -> Model:
-    """Read a model that `save` wrote. Nothing in the file is executed."""
-    tensors, about = read_tensors(path, "model")
+def load(path: str | Path) -> Any:
+    """Read a `Model` or an estimator that `save` wrote. Nothing in the file is executed."""
+    tensors, about = read_tensors(path, "model", "estimator")
+    return from_parts(tensors, about) if about["kind"] == "estimator" else _model(tensors, about)
+
+
+def load_model(path: str | Path) -> Model:
+    """Read a `Model` that `save` wrote; an estimator's file is an error."""
+    return _model(*read_tensors(path, "model"))
+
+
+def _model(tensors: Mapping[str, Tensor], about: Mapping[str, Any]) -> Model:
     spec = about["network"]
     network_spec = NetworkSpec(
         spec["name"], tuple(spec["in_shape"]), spec["n_classes"], dict(spec["options"])
@@ -89,11 +103,7 @@ def load(path: str | Path) -> Model:
 def describe_objective(objective: Objective) -> dict[str, Any]:
     """Return an objective as plain data."""
     if isinstance(objective, LossFamily):
-        settings = {
-            name: asdict(value) if isinstance(value, LinearDensity) else value
-            for name, value in objective.settings.items()
-        }
-        return {"kind": "vector-scaling", **settings, "reduction": objective.reduction}
+        return {"kind": "vector-scaling", **objective.to_dict()}
     for kind, made in BASELINES.items():
         if type(objective) is made:
             names = {"focal": ["focus"], "ldam": ["max_margin", "scale"], "auc-margin": ["margin"]}
@@ -107,11 +117,7 @@ def build_objective(about: Mapping[str, Any]) -> Objective:
     kind = require_choice("objective", about["kind"], ["vector-scaling", *BASELINES])
     if kind != "vector-scaling":
         return BASELINES[kind](**settings)
-    values: dict[str, Any] = {
-        name: LinearDensity(**value) if isinstance(value, dict) else value
-        for name, value in settings.items()
-    }
-    return LossFamily(**values)
+    return LossFamily.from_dict(settings)
 
 
 def save_state(state: TrainingState, path: str | Path) -> Path:
@@ -150,8 +156,9 @@ def write_tensors(path: str | Path, tensors: dict[str, Tensor], about: dict[str,
     return target
 
 
-def read_tensors(path: str | Path, kind: str) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """Read what `write_tensors` wrote, checked."""
+def read_tensors(path: str | Path, *kinds: str) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """Read what `write_tensors` wrote, checked, if it is of one of these kinds."""
+    kind = " or ".join(kinds)
     source = Path(path)
     if not source.is_file():
         raise InputError(f"there is no file {source}; a model file is written by train or save")
@@ -171,7 +178,7 @@ def read_tensors(path: str | Path, kind: str) -> tuple[dict[str, Tensor], dict[s
     if notes.get("sha256") != _digest(text, tensors):
         raise InputError(f"{source} was changed after it was written: its checksum is wrong")
     about = json.loads(text)
-    if about.get("format") != FORMAT or about.get("kind") != kind:
+    if about.get("format") != FORMAT or about.get("kind") not in kinds:
         raise InputError(
             f"{source} must be a {kind} in the format {FORMAT}, "
             f"got a {about.get('kind')} in {about.get('format')}"

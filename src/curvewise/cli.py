@@ -170,12 +170,12 @@ def evaluate(
     from curvewise.apps.commands import require_folder
     from curvewise.apps.evaluate import draw_roc, evaluation, evaluation_table, measured_part
     from curvewise.apps.train import without_nan, write_json
-    from curvewise.artifacts import load
+    from curvewise.artifacts import load_model
 
     rule = _rule(max_fpr, min_tpr, cost_ratio)
     if out is not None:
         require_folder(out)
-    trained = load(_model_file(model))
+    trained = load_model(_model_file(model))
     x, y, note = measured_part(
         trained, source, all_rows=all_rows, seed=seed, target=target, positive=positive,
         group=group, image_size=image_size, data_dir=data_dir, cache_dir=cache_dir,

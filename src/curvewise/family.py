@@ -4,8 +4,8 @@
 a lambda of length 0. `Objective` is all that training asks for.
 """
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from fractions import Fraction
 from functools import cached_property
 from typing import Any, Protocol, runtime_checkable
@@ -257,6 +257,23 @@ class LossFamily:
             reduction=self.reduction,
             sample_weight=sample_weight,
         )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the family as plain data; `from_dict` gives the same one back."""
+        settings = {
+            name: asdict(value) if isinstance(value, LinearDensity) else value
+            for name, value in self.settings.items()
+        }
+        return {**settings, "reduction": self.reduction}
+
+    @classmethod
+    def from_dict(cls, state: Mapping[str, Any]) -> "LossFamily":
+        """Return the family whose `to_dict` is `state`."""
+        settings: dict[str, Any] = {
+            name: LinearDensity(**value) if isinstance(value, dict) else value
+            for name, value in state.items()
+        }
+        return cls(**settings)
 
     def parameters(self) -> Iterator[nn.Parameter]:
         """Yield nothing: the family has no parameters of its own."""

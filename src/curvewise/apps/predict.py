@@ -11,7 +11,7 @@ import pandas as pd
 
 from curvewise.apps.images import decoded_batches, find_images
 from curvewise.apps.scorer import Scorer, make_scorer
-from curvewise.artifacts import load
+from curvewise.artifacts import load_model
 from curvewise.data.cache import broken_text
 from curvewise.data.npz import read_samples
 from curvewise.data.tables import read_table
@@ -47,7 +47,7 @@ def predict(
     above = next(place for place in out.resolve().parents if place.exists())
     if not above.is_dir() or not os.access(above, os.W_OK):
         raise InputError(f"--out must be in a folder that can be written to, got {out}")
-    scorer = make_scorer(load(model_file), **settings)
+    scorer = make_scorer(load_model(model_file), **settings)
     if [given.suffix.lower() for given in inputs] == [".npz"]:
         frame = score_arrays(scorer, inputs[0])
     elif len(scorer.model.spec.in_shape) == 3:

@@ -26,20 +26,22 @@ class Ensemble:
     """K trained networks of one shape.
 
     `merit` (K,) is the out-of-fold AUC of the group (scaling and snapshot) each belongs to, and
-    sets how much it counts. `taus` are where models are read. `oversampling` (C,) is how many
-    times too often training showed each class. `out_of_fold` (n, C) has what members say of
+    sets how much it counts. `class_counts` are what each network's loss was told, `oversampling`
+    how many times too often its training showed each class; both (K, C). `taus` are where models
+    are read. `out_of_fold` (n, C) has what members say of
     training rows that they left out, NaN for rows that none did.
     """
 
     networks: list[Conditioned]
     families: list[LossFamily]
     merit: Floats
-    class_counts: tuple[float, ...]
-    oversampling: tuple[float, ...]
+    class_counts: list[tuple[float, ...]]
+    oversampling: list[tuple[float, ...]]
     taus: tuple[float, ...]
     n_members: int
     normalization: Normalization | None
     out_of_fold: Floats = field(repr=False)
+    in_shape: tuple[int, ...] = ()
     _reader: Reader | None = field(default=None, repr=False)
 
     @property
@@ -59,7 +61,7 @@ class Ensemble:
         family = self.families[k]
         lams = lambdas(family, self.taus)
         return calibrated_readout(
-            self.networks[k], family, lams, self.class_counts, self.oversampling
+            self.networks[k], family, lams, self.class_counts[k], self.oversampling[k]
         )
 
     def scores(self, blocks: Iterable[Array]) -> Floats:
@@ -84,7 +86,7 @@ class Ensemble:
             weight, bias = logit_readout(network, lambdas(family, wanted))
             parts.append((weight.flatten(0, 1), bias.flatten()))
         mixed = self._mixing(parts).mixed(blocks)
-        return mixed.reshape(len(mixed), len(taus), len(self.class_counts))
+        return mixed.reshape(len(mixed), len(taus), len(self.class_counts[0]))
 
     def _mixing(self, readouts: Sequence[tuple[Tensor, Tensor]]) -> Reader:
         weighted = [
@@ -98,6 +100,8 @@ class Ensemble:
         kept = np.flatnonzero(self.weights >= least * self.weights.max())
         self.networks = [self.networks[k] for k in kept]
         self.families = [self.families[k] for k in kept]
+        self.class_counts = [self.class_counts[k] for k in kept]
+        self.oversampling = [self.oversampling[k] for k in kept]
         self.merit = self.merit[kept]
         return self
 

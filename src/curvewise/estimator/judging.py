@@ -5,7 +5,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from curvewise.errors import InputError
 from curvewise.estimator.ensemble import Ensemble, shares
 from curvewise.estimator.scoring import Reader
 from curvewise.roc.curve import auc
@@ -58,14 +57,9 @@ def merit(y: Codes, scores: Floats) -> float:
 
 
 def joined(before: Ensemble | None, made: Ensemble) -> Ensemble:
-    """Return an ensemble of both, trained on the same rows."""
+    """Return an ensemble of both."""
     if before is None:
         return made
-    if before.class_counts != made.class_counts:
-        raise InputError(
-            f"warm_start needs the rows of the first fit, with class counts "
-            f"{before.class_counts}, got {made.class_counts}"
-        )
     merits = np.concatenate([before.merit, made.merit])
     first = float(shares(merits)[: len(before.merit)].sum())
     old, new = before.out_of_fold, made.out_of_fold
@@ -74,5 +68,7 @@ def joined(before: Ensemble | None, made: Ensemble) -> Ensemble:
         made.out_of_fold = np.where(np.isnan(mixed), np.where(np.isnan(old), new, old), mixed)
     made.networks = before.networks + made.networks
     made.families = before.families + made.families
+    made.class_counts = before.class_counts + made.class_counts
+    made.oversampling = before.oversampling + made.oversampling
     made.merit = merits
     return made

@@ -49,7 +49,7 @@ def fit_ensemble(
         )
     counts = np.bincount(y).astype(float)
     recipe = settings.recipe(len(x), x.shape[1:], seed)
-    fold = held_out(y, min(FOLDS, settings.n_members), seed, groups)
+    fold = held_out(y, FOLDS if settings.n_members > 1 else 1, seed, groups)
     folds = int(fold.max()) + 1
     scalings = SCALINGS if x.ndim == 2 else ("none",)
     own_scaling = [k % len(scalings) for k in members]
@@ -80,17 +80,18 @@ def fit_ensemble(
         for some in taken:
             for k, network in zip(good, some, strict=True):
                 take_in_scale(network, torch.from_numpy(scale[k]))
-    shown = seen_class_counts(counts.tolist(), recipe)
+    shown = np.array(seen_class_counts(counts.tolist(), recipe))
     made = Ensemble(
         [network for some in taken for network in some],
         [families[k] for k in good] * len(taken),
         np.zeros(len(good) * len(taken)),
-        fitted.class_counts,
-        tuple(float(s / c) for s, c in zip(shown, counts, strict=True)),
+        [fitted.class_counts] * len(good) * len(taken),
+        [tuple(shown / counts)] * len(good) * len(taken),
         settings.taus(),
         settings.n_members,
         normalization,
         np.full((len(x), len(counts)), np.nan),
+        x.shape[1:],
     )
     if folds:
         group_of = [t * len(scalings) + own_scaling[k] for t in range(len(taken)) for k in good]

@@ -7,7 +7,7 @@ them, the share of new ones at or above it exceeds :math:`a` only if fewer than 
 limits of Wilks 1941), and ties only make it smaller.
 """
 
-from math import ceil, inf, log, log1p, nextafter
+from math import ceil, inf, log1p, nextafter
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -31,7 +31,7 @@ def rows_needed(rate: float, confidence: float) -> int:
 def allowed_errors(n: int, rate: float, confidence: float) -> int:
     """Return how many of n rows may be on the wrong side; -1 if n is too small for any promise.
 
-    It is the largest e with :math:`P(\\mathrm{Bin}(n, rate) \\le e) \\le 1 - confidence`.
+    It is the largest e with P(Bin(n, rate) <= e) <= 1 - confidence.
 
     >>> allowed_errors(298, 0.01, 0.95), allowed_errors(299, 0.01, 0.95)
     (-1, 0)

@@ -1,0 +1,81 @@
+"""Estimators in the safe format: the same bits come back, and nothing is executed."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from safetensors import safe_open
+
+import curvewise as cw
+from curvewise.errors import InputError
+
+RNG = np.random.default_rng(0)
+TABLE = pd.DataFrame(
+    {
+        "age": RNG.normal(50, 10, 240),
+        "job": RNG.choice(["nurse", "smith", "pilot"], 240),
+        "income": np.where(RNG.random(240) < 0.1, np.nan, RNG.lognormal(3, 1, 240)),
+    }
+)
+RARE = np.where(TABLE["age"] + 5 * RNG.normal(size=240) > 63, "sick", "well")
+SMALL = {"n_members": 3, "steps": 30, "hidden": (8,), "random_state": 0}
+
+
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        cw.LCTClassifier(**SMALL),
+        cw.LCTClassifier(**SMALL, calibration_fraction=0.3, prior=0.2),
+        cw.VSClassifier(0.7, 0.1, 1.0, **SMALL),
+    ],
+    ids=["lct", "lct-set-aside", "vs"],
+)
+def test_a_loaded_estimator_says_the_same(estimator, tmp_path):
+    estimator.fit(TABLE, RARE)
+    loaded = cw.load(cw.save(estimator, tmp_path / "model.safetensors"))
+    assert type(loaded) is type(estimator)
+    assert loaded.get_params() == estimator.get_params()
+    assert (loaded.classes_ == estimator.classes_).all()
+    assert loaded.positive_class_ == "sick"
+    np.testing.assert_array_equal(loaded.predict_proba(TABLE), estimator.predict_proba(TABLE))
+    np.testing.assert_array_equal(loaded.score_samples(TABLE), estimator.score_samples(TABLE))
+    assert loaded.choose_operating_point(max_fpr=0.2) == estimator.choose_operating_point(
+        max_fpr=0.2
+    )
+    with pytest.raises(ValueError, match="feature names"):
+        loaded.predict(TABLE.rename(columns={"age": "years"}))
+
+
+def test_a_loaded_estimator_can_be_trained_on(tmp_path):
+    estimator = cw.LCTClassifier(**SMALL, warm_start=True).fit(TABLE, RARE)
+    loaded = cw.load(cw.save(estimator, tmp_path / "model.safetensors"))
+    for one in (estimator, loaded):
+        one.set_params(n_members=6).fit(TABLE, RARE)
+    np.testing.assert_array_equal(loaded.predict_proba(TABLE), estimator.predict_proba(TABLE))
+
+
+def test_images_come_back(tmp_path):
+    images = RNG.integers(0, 256, (60, 8, 8, 1), dtype=np.uint8)
+    rare = (images.mean((1, 2, 3)) > 134).astype(int)
+    estimator = cw.LCTClassifier(2, steps=3, random_state=0).fit(images, rare)
+    loaded = cw.load(cw.save(estimator, tmp_path / "model.safetensors"))
+    np.testing.assert_array_equal(loaded.predict_proba(images), estimator.predict_proba(images))
+
+
+def test_what_cannot_be_saved_or_loaded_is_one_sentence(tmp_path):
+    with pytest.raises(InputError, match="must be fitted before it is saved"):
+        cw.save(cw.LCTClassifier(), tmp_path / "model.safetensors")
+    own = cw.LCTClassifier(**SMALL, network=lambda shape, c: cw.build_network("mlp", in_shape=shape))
+    with pytest.raises(InputError, match="pickle it instead"):
+        cw.save(own.fit(TABLE, RARE), tmp_path / "model.safetensors")
+    assert not list(tmp_path.iterdir())
+    path = cw.save(cw.LCTClassifier(**SMALL).fit(TABLE, RARE), tmp_path / "model.safetensors")
+    with safe_open(path, framework="pt") as file:
+        about = json.loads(file.metadata()["curvewise"])
+    assert about["kind"] == "estimator"
+    whole = bytearray(path.read_bytes())
+    whole[-1] ^= 1
+    path.write_bytes(whole)
+    with pytest.raises(InputError, match="checksum is wrong"):
+        cw.load(path)
