@@ -10,7 +10,8 @@ Training over a family of losses
 ROC statistics
     `roc_curve`, `auc`, `roc_band`; `auc_interval`, `bootstrap_auc`, `compare_auc`;
     `choose_operating_point`, `operating_point`, `rate_interval`, `ppv`; `binary_metrics`;
-    `ensemble_score`: many models as one.
+    `one_vs_rest`, `macro_auc`, `accuracy_by_frequency`: many classes; `ensemble_score`: many
+    models as one.
 Estimators
     `LCTClassifier`, `VSClassifier`: scikit-learn classifiers for a rare class, with nothing to
     tune, calibrated probabilities and operating points that keep a promise.
@@ -65,6 +66,7 @@ if TYPE_CHECKING:
         bootstrap_auc,
         compare_auc,
     )
+    from curvewise.roc.many import ManyCurves, accuracy_by_frequency, macro_auc, one_vs_rest
     from curvewise.roc.metrics import BinaryMetrics, binary_metrics
     from curvewise.roc.operating import (
         OperatingPoint,
@@ -119,6 +121,7 @@ _HOMES = {
         "bootstrap_auc",
         "compare_auc",
     ),
+    "roc.many": ("ManyCurves", "accuracy_by_frequency", "macro_auc", "one_vs_rest"),
     "roc.metrics": ("BinaryMetrics", "binary_metrics"),
     "roc.operating": (
         "OperatingPoint",
@@ -154,6 +157,7 @@ __all__ = [
     "LDAMLoss",
     "LinearDensity",
     "LossFamily",
+    "ManyCurves",
     "Model",
     "NetworkSpec",
     "Objective",
@@ -165,6 +169,7 @@ __all__ = [
     "VSClassifier",
     "VSLoss",
     "__version__",
+    "accuracy_by_frequency",
     "auc",
     "auc_interval",
     "auc_margin_loss",
@@ -185,6 +190,8 @@ __all__ = [
     "ldam_margins",
     "load",
     "load_task",
+    "macro_auc",
+    "one_vs_rest",
     "operating_point",
     "plot_band",
     "plot_roc",

@@ -44,20 +44,8 @@ def fashion_mnist(argument: str, options: SourceOptions) -> Task:
     """
     options.refuse("fashion-mnist", "image_size", "target", "positive", "group")
     pair = first, second = parse_pair("fashion-mnist", argument, NAMES)
-    folder = _folder(options)
-    if folder is None:
-        raise InputError(str(missing_fashion_mnist(options)))
     x, y = {}, {}
-    for part, (images_file, labels_file) in FILES.items():
-        images_path, labels_path = _find(folder, images_file), _find(folder, labels_file)
-        assert images_path is not None
-        assert labels_path is not None
-        images, labels = read_idx(images_path, 3), read_idx(labels_path, 1)
-        if len(images) != len(labels) or images.shape[1:] != (28, 28):
-            raise InputError(
-                f"{images_path} must hold 28 x 28 images for the {len(labels)} labels of "
-                f"{labels_path.name}, got shape {images.shape}"
-            )
+    for part, (images, labels) in read_fashion_mnist(options).items():
         rows, y[part] = pair_rows(labels.astype(np.int64), first, second)
         x[part] = images[rows][:, None]
     return Task(
@@ -75,6 +63,28 @@ def fashion_mnist(argument: str, options: SourceOptions) -> Task:
             "deviations": count_deviations(y["train"], y["test"], pair, (6000, 1000)),
         },
     )
+
+
+def read_fashion_mnist(
+    options: SourceOptions,
+) -> dict[str, tuple[NDArray[np.uint8], NDArray[np.uint8]]]:
+    """Return images (n, 28, 28) and labels 0 .. 9 (n,) of "train" and "test", all ten classes."""
+    folder = _folder(options)
+    if folder is None:
+        raise InputError(str(missing_fashion_mnist(options)))
+    found = {}
+    for part, (images_file, labels_file) in FILES.items():
+        images_path, labels_path = _find(folder, images_file), _find(folder, labels_file)
+        assert images_path is not None
+        assert labels_path is not None
+        images, labels = read_idx(images_path, 3), read_idx(labels_path, 1)
+        if len(images) != len(labels) or images.shape[1:] != (28, 28):
+            raise InputError(
+                f"{images_path} must hold 28 x 28 images for the {len(labels)} labels of "
+                f"{labels_path.name}, got shape {images.shape}"
+            )
+        found[part] = (images, labels)
+    return found
 
 
 def missing_fashion_mnist(options: SourceOptions) -> str | None:

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from scipy.special import expit, log_softmax, logsumexp, softmax
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import check_consistent_length, check_random_state, column_or_1d
-from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from curvewise.errors import InputError
@@ -24,7 +23,7 @@ from curvewise.estimator.operating import choose_point, choose_tau
 from curvewise.estimator.progress import Printed
 from curvewise.estimator.recalibration import fit_recalibration, prior_shift
 from curvewise.estimator.settings import Settings
-from curvewise.estimator.weights import checked_groups, checked_weight
+from curvewise.estimator.weights import checked_groups, checked_labels, checked_weight
 from curvewise.roc.operating import OperatingPoint
 
 Array = NDArray[Any]
@@ -37,6 +36,7 @@ class FamilyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     ensemble_: Ensemble
     inputs_: Inputs
     classes_: Array
+    class_counts_: Array
 
     def _settings(self) -> Settings:
         """Return how members are trained, or raise for a parameter that cannot be used."""
@@ -57,8 +57,7 @@ class FamilyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         settings = self._settings()
         X = as_given(X)
         validate_data(self, X, y, skip_check_array=True)
-        labels = column_or_1d(y, warn=True)
-        check_classification_targets(labels)
+        labels = checked_labels(y)
         check_consistent_length(X, labels)
         weight = checked_weight(sample_weight, X)
         group = checked_groups(groups, len(labels))
@@ -74,10 +73,14 @@ class FamilyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         again = self.warm_start and hasattr(self, "ensemble_")
         if again and not np.array_equal(classes, self.classes_):
             raise InputError("warm_start needs the classes of the first fit, got others")
+        if again and settings.n_members == self.ensemble_.n_members:
+            warnings.warn("warm_start without a larger n_members trains nothing", stacklevel=2)
+            return self
         self.classes_ = classes
-        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        if not again:  # later fits must set the same rows aside
+            self._seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         with threads(self.n_jobs):
-            self._train(X, codes, weight, group, settings, seed, again)
+            self._train(X, codes, weight, group, settings, again)
         return self
 
     def _train(
@@ -87,16 +90,21 @@ class FamilyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         weight: Floats | None,
         group: Array | None,
         settings: Settings,
-        seed: int,
         again: bool,
     ) -> None:
-        train, aside = split_off(codes, self.calibration_fraction, seed, group)
+        train, aside = split_off(codes, self.calibration_fraction, self._seed, group)
         if len(aside):
             calibration = _rows(x, aside)
             x, weight = _rows(x, train), None if weight is None else weight[train]
             group = None if group is None else group[train]
         own = codes[train]
+        counts = np.bincount(own)
         if again:
+            if not np.array_equal(counts, self.class_counts_):
+                raise InputError(
+                    "warm_start needs the rows of the first fit, with class counts "
+                    f"{self.class_counts_.tolist()}, got {counts.tolist()}"
+                )
             array = np.concatenate(list(self.inputs_.blocks(x)))
         else:
             self.inputs_ = inputs_for(x, self.backbone)
@@ -105,7 +113,7 @@ class FamilyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             array,
             own,
             settings,
-            seed=seed,
+            seed=self._seed,
             sample_weight=weight,
             groups=group,
             normalization=self.inputs_.normalization,
@@ -114,13 +122,15 @@ class FamilyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         )
         self.ensemble_ = made
         self.recalibration_ = fit_recalibration(made.out_of_fold, own, weight)
-        self.class_counts_ = np.bincount(own)
+        self.class_counts_ = counts
+        self.class_weights_ = np.bincount(own, weight).astype(np.float64)
         held = ~np.isnan(made.out_of_fold[:, 0])
-        self.out_of_fold_ = self._adjusted(made.out_of_fold[held])
+        self.out_of_fold_ = made.out_of_fold[held]
         self.out_of_fold_labels_ = own[held]
+        self.calibration_scores_ = made.out_of_fold[:0]
         if len(aside):
-            self.calibration_scores_ = self._adjusted(made.scores(self.inputs_.blocks(calibration)))
-            self.calibration_labels_ = codes[aside]
+            self.calibration_scores_ = made.scores(self.inputs_.blocks(calibration))
+        self.calibration_labels_ = codes[aside]
 
     @property
     def positive_class_(self) -> Any:
@@ -143,7 +153,7 @@ class FamilyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _adjusted(self, scores: Floats) -> Floats:
         """Return log-probabilities (n, C), up to a constant, for the wanted prior."""
         adjusted = self.recalibration_(scores)
-        adjusted += prior_shift(self.prior, self.class_counts_)
+        adjusted += prior_shift(self.prior, self.class_weights_, self._rarest())
         return adjusted
 
     def _scores(self, X: Any) -> Floats:
@@ -155,6 +165,7 @@ class FamilyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Return rows to score, checked to be of the kind that fit has seen."""
         check_is_fitted(self)
         given = as_given(X)
+        self.inputs_.check(given)
         validate_data(self, given, reset=False, skip_check_array=True)
         return given
 
@@ -256,13 +267,18 @@ class FamilyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             raise InputError("an operating point of one lambda needs rows X and y, got none")
         if (X is None) != (y is None):
             raise InputError("X and y go together, got one of them")
+        if by == "lambda" and (tau is not None or cost_ratio is not None or confidence is None):
+            raise InputError(
+                'by="lambda" chooses tau by a rate that holds with confidence, so it goes without '
+                "tau and cost_ratio, and with confidence"
+            )
         labels = np.zeros(0) if y is None else self._rare_labels(y)
         if by == "lambda":
             point = choose_tau(
                 labels,
                 lambda taus: self._at_taus(X, list(taus)),
                 self.ensemble_.tau_range,
-                confidence=0.95 if confidence is None else confidence,
+                confidence=confidence,  # type: ignore[arg-type]
                 **rules,
             )
         else:
@@ -287,8 +303,8 @@ class FamilyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _own_scores(self) -> tuple[Array, Floats, bool]:
         """Return labels and scores that fit has left, and whether training knew the rows."""
-        known = not hasattr(self, "calibration_scores_")
-        scores = self.out_of_fold_ if known else self.calibration_scores_
+        known = len(self.calibration_scores_) == 0
+        scores = self._adjusted(self.out_of_fold_ if known else self.calibration_scores_)
         labels = self.out_of_fold_labels_ if known else self.calibration_labels_
         if len(scores) == 0:
             raise InputError("this model held no rows out, so X and y must be given, got none")

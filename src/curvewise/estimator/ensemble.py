@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from curvewise.conditioning import Conditioned
-from curvewise.errors import InputError
+from curvewise.errors import InputError, require_number
 from curvewise.estimator.readout import calibrated_readout, logit_readout
 from curvewise.estimator.scoring import Reader
 from curvewise.estimator.settings import SHARPNESS
@@ -79,8 +79,8 @@ class Ensemble:
         drawn = bool(self.families[0].drawn)
         if not drawn and any(tau is not None for tau in taus):
             raise InputError(f"this model has a fixed loss, so no tau can be chosen, got {taus[0]}")
-        top = self.tau_range[1] if drawn else 0.0
-        wanted = tuple(top if tau is None else float(tau) for tau in taus)
+        low, top = self.tau_range if drawn else (0.0, 0.0)
+        wanted = tuple(top if tau is None else require_number("tau", tau, low, top) for tau in taus)
         parts = []
         for network, family in zip(self.networks, self.families, strict=True):
             weight, bias = logit_readout(network, lambdas(family, wanted))

@@ -5,6 +5,7 @@ from typing import Any
 
 from torch import nn
 
+from curvewise.errors import InputError
 from curvewise.estimator.classifier import FamilyClassifier
 from curvewise.estimator.settings import Settings
 
@@ -89,7 +90,10 @@ class LCTClassifier(FamilyClassifier):
         self.verbose = verbose
 
     def _settings(self) -> Settings:
-        return Settings.of(self, tau=tuple(self.tau_range))
+        given = self.tau_range
+        if isinstance(given, str) or not isinstance(given, Sequence) or len(given) != 2:
+            raise InputError(f"tau_range must be (low, high), got {given!r}")
+        return Settings.of(self, tau=tuple(given))
 
 
 class VSClassifier(FamilyClassifier):

@@ -45,6 +45,27 @@ def held_out(y: Codes, folds: int, seed: int, groups: Array | None = None) -> Co
     return fold
 
 
+def some_rows(y: Codes, most: int, seed: int) -> Codes:
+    """Return rows to take statistics from: all, or a sample with the rare classes whole if it can.
+
+    Of `most` rows, each class gets an equal share, and what a class does not need goes to others.
+
+    >>> y = np.repeat([0, 1], [1000, 20])
+    >>> np.bincount(y[some_rows(y, 100, seed=0)]).tolist()
+    [80, 20]
+    """
+    if len(y) <= most:
+        return np.arange(len(y))
+    rng, kept = np.random.default_rng(seed), []
+    counts = np.bincount(y)
+    room, left = most, len(counts)
+    for c in np.argsort(counts):
+        share = min(int(counts[c]), room // left)
+        kept.append(rng.choice(np.flatnonzero(y == c), share, replace=False))
+        room, left = room - share, left - 1
+    return np.sort(np.concatenate(kept))
+
+
 def split_off(
     y: Codes, fraction: float, seed: int, groups: Array | None = None
 ) -> tuple[Codes, Codes]:
@@ -52,18 +73,19 @@ def split_off(
     everything = np.arange(len(y))
     if fraction == 0:
         return everything, everything[:0]
-    shuffle: Any = StratifiedShuffleSplit if groups is None else GroupShuffleSplit
+    # Groups cannot be stratified, so several splits are tried.
+    shuffle: Any = StratifiedShuffleSplit(1, test_size=fraction, random_state=seed)
+    if groups is not None:
+        shuffle = GroupShuffleSplit(20, test_size=fraction, random_state=seed)
     try:
-        train, aside = next(
-            shuffle(1, test_size=fraction, random_state=seed).split(everything, y, groups)
-        )
+        for train, aside in shuffle.split(everything, y, groups):
+            if len(np.unique(y[train])) == len(np.unique(y)) and len(np.unique(y[aside])) > 1:
+                return np.sort(train), np.sort(aside)
     except ValueError as error:
         raise InputError(
             f"calibration_fraction = {fraction:g} cannot be set aside: {error}"
         ) from None
-    if len(np.unique(y[train])) < len(np.unique(y)) or len(np.unique(y[aside])) < 2:
-        raise InputError(
-            f"calibration_fraction = {fraction:g} must leave every class on both sides, got too "
-            "few rows or groups"
-        )
-    return np.sort(train), np.sort(aside)
+    raise InputError(
+        f"calibration_fraction = {fraction:g} must leave every class on both sides, got too few "
+        "rows or groups"
+    )

@@ -29,6 +29,9 @@ class Inputs(Protocol):
     def fit(self, x: Any) -> Array:
         """Learn from training rows, and return them as an array (n, ...)."""
 
+    def check(self, x: Any) -> None:
+        """Raise if rows are of another kind than those of fit."""
+
     def blocks(self, x: Any) -> Iterator[Array]:
         """Yield rows as arrays, some at a time."""
 
@@ -43,16 +46,29 @@ class TableInputs:
 
     def __init__(self) -> None:
         self.table, self.quantiles = TableEncoder(), QuantileEncoder()
+        self.names: list[str] = []
 
     def fit(self, x: Any) -> Array:
         """Learn from a table, and return its features (n, d)."""
         table = as_frame(x)
+        self.names = [str(name) for name in table.columns]
         numbers = self.table.fit(table).transform(table)
         return self.quantiles.fit(numbers).transform(numbers)
 
+    def check(self, x: Any) -> None:
+        """Raise for images."""
+        if getattr(x, "ndim", 2) != 2:
+            raise InputError(f"X must be a table (n, d), as in fit, got shape {x.shape}")
+
     def blocks(self, x: Any) -> Iterator[Array]:
-        """Yield the features of some rows at a time: all at once may not fit in memory."""
-        numbers = self.table.transform(as_frame(x))
+        """Yield the features of some rows at a time: all at once may not fit in memory.
+
+        Columns are found by name, or by place where only one of the tables has names.
+        """
+        table = as_frame(x)
+        if {str(name) for name in table.columns} != set(self.names):
+            table = table.set_axis(self.names, axis=1)
+        numbers = self.table.transform(table)
         for start in range(0, len(numbers), ROWS):
             yield self.quantiles.transform(numbers[start : start + ROWS])
 
@@ -60,6 +76,7 @@ class TableInputs:
         """Return everything learnt, ready for JSON."""
         return {
             "kind": "table",
+            "names": self.names,
             "table": self.table.to_dict(),
             "quantiles": self.quantiles.to_dict(),
         }
@@ -77,6 +94,11 @@ class BackboneInputs:
     def fit(self, x: Any) -> Array:
         """Learn from images, and return their features (n, d)."""
         return self.table.fit(self._features(as_images(x)))
+
+    def check(self, x: Any) -> None:
+        """Raise for what is no images."""
+        if getattr(x, "ndim", 2) != 4:
+            raise InputError("X must hold images (n, H, W, C), as in fit, got a table")
 
     def blocks(self, x: Any) -> Iterator[Array]:
         """Yield features of some images at a time."""
@@ -119,15 +141,18 @@ class ImageInputs:
         self.normalization = (tuple(means.tolist()), tuple(np.maximum(stds, 1e-3).tolist()))
         return images
 
+    def check(self, x: Any) -> None:
+        """Raise for images of another shape."""
+        c, h, w = self.shape
+        if tuple(np.shape(x)[1:]) != (h, w, c):
+            raise InputError(
+                f"X must hold images of the shape of fit, ({h}, {w}, {c}), got shape {np.shape(x)}"
+            )
+
     def blocks(self, x: Any) -> Iterator[Array]:
         """Yield all images at once: they are bytes until they are a batch."""
-        images = as_images(x)
-        if images.shape[1:] != self.shape:
-            c, h, w = self.shape
-            raise InputError(
-                f"X must hold images of the shape of fit, ({h}, {w}, {c}), got {x.shape[1:]}"
-            )
-        yield images
+        self.check(x)
+        yield as_images(x)
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything learnt, ready for JSON."""
@@ -148,6 +173,7 @@ def inputs_from_dict(state: dict[str, Any]) -> Inputs:
     """Return the inputs whose `to_dict` is `state`."""
     if state["kind"] == "table":
         table = TableInputs()
+        table.names = list(state["names"])
         table.table = TableEncoder.from_dict(state["table"])
         table.quantiles = QuantileEncoder.from_dict(state["quantiles"])
         return table
@@ -163,10 +189,15 @@ def inputs_from_dict(state: dict[str, Any]) -> Inputs:
 
 def as_given(x: Any) -> Any:
     """Return a DataFrame (also of polars' kind), images of four dimensions, or an array (n, d)."""
-    if isinstance(x, pd.DataFrame) or getattr(x, "ndim", 2) == 4:
-        return x
     if hasattr(x, "to_pandas"):
-        return x.to_pandas()
+        x = x.to_pandas()
+    if isinstance(x, pd.DataFrame) or getattr(x, "ndim", 2) == 4:
+        if 0 in x.shape:
+            raise InputError(f"X must have rows and columns, got shape {tuple(x.shape)}")
+        if isinstance(x, pd.DataFrame) and not x.columns.is_unique:
+            twice = x.columns[x.columns.duplicated()][0]
+            raise InputError(f"column names must differ, got {twice!r} twice")
+        return x
     return check_array(x, dtype=None, ensure_all_finite=False, input_name="X")
 
 

@@ -4,10 +4,13 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import logsumexp
 
 from curvewise.estimator.ensemble import Ensemble, shares
 from curvewise.estimator.scoring import Reader
+from curvewise.estimator.settings import SHARPNESS
 from curvewise.roc.curve import auc
+from curvewise.roc.many import macro_auc
 
 Array = NDArray[Any]
 Floats = NDArray[np.float64]
@@ -53,14 +56,18 @@ def merit(y: Codes, scores: Floats) -> float:
     if scores.shape[1] == 2:
         return auc(y, scores[:, 1] - scores[:, 0])
     logs = scores - np.logaddexp.reduce(scores, axis=1)[:, None]
-    return float(np.mean([auc(y == c, logs[:, c]) for c in np.unique(y)]))
+    return macro_auc(y, logs)
 
 
 def joined(before: Ensemble | None, made: Ensemble) -> Ensemble:
-    """Return an ensemble of both."""
+    """Return an ensemble of both, which count by their numbers of members.
+
+    Their merits were measured on different rows, so they cannot be compared.
+    """
     if before is None:
         return made
-    merits = np.concatenate([before.merit, made.merit])
+    added = made.n_members - before.n_members
+    merits = np.concatenate([_per(before.n_members, before.merit), _per(added, made.merit)])
     first = float(shares(merits)[: len(before.merit)].sum())
     old, new = before.out_of_fold, made.out_of_fold
     if old.shape == new.shape:
@@ -72,3 +79,8 @@ def joined(before: Ensemble | None, made: Ensemble) -> Ensemble:
     made.oversampling = before.oversampling + made.oversampling
     made.merit = merits
     return made
+
+
+def _per(members: int, merit: Floats) -> Floats:
+    """Return merits shifted so that what they are worth sums up to the number of members."""
+    return np.asarray(merit - SHARPNESS * (logsumexp(merit / SHARPNESS) - np.log(members)))

@@ -11,7 +11,7 @@ from torch import Tensor
 from curvewise.conditioning import Conditioned
 from curvewise.errors import InputError
 from curvewise.estimator.ensemble import Ensemble
-from curvewise.estimator.folds import held_out
+from curvewise.estimator.folds import held_out, some_rows
 from curvewise.estimator.judging import joined, judge
 from curvewise.estimator.settings import FOLDS, SCALINGS, SNAPSHOTS, Settings
 from curvewise.quantiles import column_weights
@@ -22,6 +22,7 @@ from curvewise.training.stacked import fit_stacked
 Array = NDArray[Any]
 Floats = NDArray[np.float64]
 Codes = NDArray[np.int64]
+WEIGHED_ROWS = 50_000  # from which the weights of columns are taken, at most
 LEAST_SHARE = 0.05  # networks that count less than this share of the best are dropped
 
 
@@ -51,14 +52,17 @@ def fit_ensemble(
     recipe = settings.recipe(len(x), x.shape[1:], seed)
     fold = held_out(y, FOLDS if settings.n_members > 1 else 1, seed, groups)
     folds = int(fold.max()) + 1
-    scalings = SCALINGS if x.ndim == 2 else ("none",)
+    own_network = x.ndim != 2 or settings.network is not None  # cannot take in a scale
+    scalings = ("none",) if own_network else SCALINGS
     own_scaling = [k % len(scalings) for k in members]
     left_out = [(k // len(scalings)) % folds if folds else -1 for k in members]
     weight = np.stack([(fold != f).astype(np.float64) if folds else fold * -1.0 for f in left_out])
     families = [settings.family(k) for k in members]
     scale = None
-    if x.ndim == 2:
-        kinds = [column_weights(x, y, kind, sample_weight=sample_weight) for kind in scalings]
+    if not own_network:
+        rows = some_rows(y, WEIGHED_ROWS, seed)
+        own = None if sample_weight is None else sample_weight[rows]
+        kinds = [column_weights(x[rows], y[rows], kind, sample_weight=own) for kind in scalings]
         scale = np.stack([kinds[place] for place in own_scaling]).astype(np.float32)
     fitted = fit_stacked(
         lambda own_seed: settings.build(x.shape[1:], len(counts), own_seed),
@@ -104,4 +108,11 @@ def fit_ensemble(
 def take_in_scale(network: Conditioned, scale: Tensor) -> None:
     """Multiply the first layer's weights by what its inputs were multiplied by in training."""
     first = next(module for module in network.modules() if isinstance(module, torch.nn.Linear))
-    first.weight *= scale
+    if first is network.linear and network.film is not None:
+        # FiLM comes before the only layer and shifts what was scaled: its factors are scaled.
+        last = network.film.sigma[-1]
+        assert isinstance(last, torch.nn.Linear)
+        last.weight *= scale[:, None]
+        last.bias *= scale
+    else:
+        first.weight.mul_(scale)

@@ -66,10 +66,13 @@ def fit_recalibration(
     return Recalibration(float(best[0]), np.asarray(best[1:]))
 
 
-def prior_shift(prior: float | Sequence[float] | None, class_counts: ArrayLike) -> Floats:
+def prior_shift(
+    prior: float | Sequence[float] | None, class_counts: ArrayLike, rare: int = 1
+) -> Floats:
     """Return what to add to log-probabilities (C,) for another prior than the training rows'.
 
-    `prior` is the probability of the rare class of two, or of each class.
+    `class_counts` are those of the rows, or the sums of their weights. `prior` is the probability
+    of the class `rare` of two, or of each class.
 
     >>> prior_shift(0.5, [75, 25]).round(2)
     array([-0.41,  0.69])
@@ -80,13 +83,13 @@ def prior_shift(prior: float | Sequence[float] | None, class_counts: ArrayLike) 
     if np.ndim(prior) == 0:
         if len(counts) != 2:
             raise InputError(f"prior must hold {len(counts)} probabilities, got {prior!r}")
-        rare = require_open("prior", prior, 0, 1)  # type: ignore[arg-type]
-        wanted = np.array([rare, 1 - rare] if counts[0] < counts[1] else [1 - rare, rare])
+        share = require_open("prior", prior, 0, 1)  # type: ignore[arg-type]
+        wanted = np.where(np.arange(2) == rare, share, 1 - share)
     else:
         wanted = np.array([require_open("each prior", p, 0, 1) for p in prior])  # type: ignore[union-attr]
         if len(wanted) != len(counts) or abs(wanted.sum() - 1) > 1e-6:
             raise InputError(
-                f"prior must hold {len(counts)} probabilities that sum to 1, got {list(wanted)}"
+                f"prior must hold {len(counts)} probabilities that sum to 1, got {wanted.tolist()}"
             )
     shift: Floats = np.log(wanted) - np.log(counts / counts.sum())
     return shift

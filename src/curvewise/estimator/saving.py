@@ -27,6 +27,7 @@ ARRAYS = (
     "calibration_scores_",
     "calibration_labels_",
     "class_counts_",
+    "class_weights_",
 )
 
 
@@ -65,6 +66,7 @@ def to_parts(estimator: FamilyClassifier) -> tuple[dict[str, Tensor], dict[str, 
         "oversampling": made.oversampling,
         "taus": made.taus,
         "n_members": made.n_members,
+        "seed": estimator._seed,
         "slope": estimator.recalibration_.slope,
         "offset": estimator.recalibration_.offset.tolist(),
     }
@@ -81,6 +83,7 @@ def from_parts(tensors: Mapping[str, Tensor], about: Mapping[str, Any]) -> Famil
     if about["feature_names"]:
         estimator.feature_names_in_ = np.array(about["feature_names"], dtype=object)
     estimator.inputs_ = inputs_from_dict(about["inputs"])
+    estimator._seed = about["seed"]
     for name in ARRAYS:
         if name in tensors:
             setattr(estimator, name, tensors[name].numpy())

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from curvewise.conditioning import find_last_linear
 from curvewise.errors import InputError, require_number
 from curvewise.family import LinearDensity, LossFamily
 from curvewise.networks.registry import build_network
@@ -29,19 +30,25 @@ CNN_STEPS = 600
 def steps_for(n: int) -> int:
     """Return how many steps a member trains on n rows of a table.
 
-    >>> steps_for(100), steps_for(1000), steps_for(100_000)
-    (180, 379, 600)
+    Between 180 and 600, as sqrt(n), for up to 10,000 rows; as sqrt(n) again beyond, for larger
+    batches as well (`batch_size_for`), so that time grows less than n.
+
+    >>> steps_for(100), steps_for(1000), steps_for(10_000), steps_for(1_000_000)
+    (180, 379, 600, 6000)
     """
+    if n > 10_000:
+        return round(6 * sqrt(n))
     return round(0.6 * min(1000, max(300, 20 * sqrt(n))))
 
 
 def batch_size_for(n: int) -> int:
     """Return the batch size for n rows.
 
-    >>> batch_size_for(500), batch_size_for(5000), batch_size_for(50_000)
-    (64, 128, 256)
+    >>> [batch_size_for(n) for n in (500, 5000, 50_000, 100_000, 1_000_000)]
+    [64, 128, 256, 512, 1024]
     """
-    return 64 if n < 1000 else 128 if n < 10_000 else 256
+    sizes = ((1000, 64), (10_000, 128), (100_000, 256), (1_000_000, 512))
+    return next((size for below, size in sizes if n < below), 1024)
 
 
 @dataclass(frozen=True)
@@ -107,9 +114,7 @@ class Settings:
     def build(self, in_shape: tuple[int, ...], n_classes: int, seed: int) -> nn.Module:
         """Return a member's network."""
         if self.network is not None:
-            with torch.random.fork_rng(devices=[]):
-                torch.manual_seed(seed)
-                return self.network(in_shape, n_classes)
+            return _built(self.network, in_shape, n_classes, seed)
         if len(in_shape) == 1:
             return build_network(
                 "mlp", in_shape=in_shape, n_classes=n_classes, seed=seed, hidden=self.hidden
@@ -132,3 +137,18 @@ class Settings:
             scale_lambda=True,
             compile="never",
         ).with_seed(seed)
+
+
+def _built(network: Any, in_shape: tuple[int, ...], n_classes: int, seed: int) -> nn.Module:
+    """Return what a user's function builds, checked."""
+    if not callable(network):
+        raise InputError(f"network must be a function of (in_shape, n_classes), got {network!r}")
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        made = network(in_shape, n_classes)
+    if not isinstance(made, nn.Module):
+        raise InputError(f"network must return an nn.Module, got {type(made).__name__}")
+    last = made.get_submodule(find_last_linear(made))
+    if last.out_features != n_classes:
+        raise InputError(f"network must give {n_classes} logits, got {last.out_features}")
+    return made

@@ -1,14 +1,34 @@
-"""Sample weights and groups as users give them, checked."""
+"""Labels, sample weights and groups as users give them, checked."""
 
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
+from sklearn.utils import assert_all_finite, column_or_1d
+from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight
 
 from curvewise.errors import InputError
 
 Array = NDArray[Any]
+
+
+def checked_labels(y: Any) -> Array:
+    """Return labels (n,), none of them missing; a column (n, 1) is taken with a warning."""
+    labels: Array = column_or_1d(y, warn=True)
+    if labels.dtype.kind == "f":
+        assert_all_finite(labels, input_name="y")
+    missing = np.flatnonzero(pd.isna(labels))
+    if len(missing):
+        raise InputError(f"y must hold a label in every row, got none in row {missing[0]}")
+    try:
+        np.unique(labels)
+    except TypeError:  # they cannot be sorted
+        kinds = sorted({type(label).__name__ for label in labels.tolist()})
+        raise InputError(f"y must hold labels of one type, got {', '.join(kinds)}") from None
+    check_classification_targets(labels)
+    return labels
 
 
 def checked_weight(sample_weight: Any, x: Any) -> NDArray[np.float64] | None:
@@ -29,4 +49,8 @@ def checked_groups(groups: Any, n: int) -> Array | None:
     given = np.asarray(groups)
     if given.shape != (n,):
         raise InputError(f"groups must have shape ({n},), got {given.shape}")
-    return np.unique(given, return_inverse=True)[1]
+    codes, _ = pd.factorize(given)
+    missing = np.flatnonzero(codes < 0)
+    if len(missing):
+        raise InputError(f"groups must name one in every row, got none in row {missing[0]}")
+    return np.asarray(codes)
