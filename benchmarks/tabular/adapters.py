@@ -6,6 +6,7 @@ from typing import Any, Self
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
+from scipy.special import expit
 from scipy.stats import rankdata
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.dummy import DummyClassifier
@@ -59,6 +60,24 @@ class TriedAgain(ClassifierMixin, BaseEstimator):
     def predict_proba(self, X: pd.DataFrame) -> NDArray[np.float64]:  # noqa: N803
         """Return the fitted classifier's probabilities (n, 2)."""
         return self.model_.predict_proba(X)
+
+
+class SoftmaxAtTop(ClassifierMixin, BaseEstimator):
+    """The softmax of logits at the top of tau's range, with nothing corrected."""
+
+    def __init__(self, model: Classifier) -> None:
+        self.model = model
+
+    def fit(self, X: pd.DataFrame, y: ArrayLike) -> Self:  # noqa: N803
+        """Fit the model."""
+        self.classes_ = np.unique(y)
+        self.model.fit(X, y)
+        return self
+
+    def predict_proba(self, X: pd.DataFrame) -> NDArray[np.float64]:  # noqa: N803
+        """Return what the softmax gives the rare class, beside what is missing to 1."""
+        chance = expit(self.model.score_samples(X))
+        return np.column_stack([1 - chance, chance])
 
 
 class RankAverage(ClassifierMixin, BaseEstimator):

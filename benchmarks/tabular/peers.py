@@ -7,7 +7,13 @@ numbers, both fitted on the training part. To add a method is one line of `METHO
 
 from collections.abc import Callable
 
-from benchmarks.tabular.adapters import Classifier, RankAverage, SizedToPositives, TriedAgain
+from benchmarks.tabular.adapters import (
+    Classifier,
+    RankAverage,
+    SizedToPositives,
+    SoftmaxAtTop,
+    TriedAgain,
+)
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.compose import ColumnTransformer, make_column_selector
 from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
@@ -15,6 +21,8 @@ from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
+
+from curvewise.estimator.estimators import LCTClassifier
 
 TREES = 500  # of both forests: 100 give AUC away, for few trees tie many scores
 
@@ -113,6 +121,15 @@ def tree_blend(seed: int) -> Classifier:
     return RankAverage([forest(seed), hist_boosting(seed), balanced_forest(seed)])
 
 
+def lct(seed: int) -> Classifier:
+    return LCTClassifier(random_state=seed)
+
+
+def uncorrected(seed: int) -> Classifier:
+    """Return ours with the softmax at one lambda, as the paper has it, for probabilities."""
+    return SoftmaxAtTop(LCTClassifier(random_state=seed))
+
+
 METHODS: dict[str, Callable[[int], Classifier]] = {
     "logistic": logistic,
     "forest": forest,
@@ -126,6 +143,11 @@ METHODS: dict[str, Callable[[int], Classifier]] = {
     "smote-boosting": smote_boosting,
     "tree-blend": tree_blend,
     "isotonic-forest": isotonic_forest,
+    "lct": lct,
+    "lct-uncorrected": uncorrected,
 }
 BLENDS = {"tree-blend"}  # not a single method
-FOR_PROBABILITIES = {"isotonic-forest"}  # beside the others only where probabilities are judged
+FOR_PROBABILITIES = {
+    "isotonic-forest",
+    "lct-uncorrected",
+}  # beside the others only where probabilities are judged
