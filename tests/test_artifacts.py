@@ -106,7 +106,7 @@ def fit_state():
         ("empty", "is not a whole Curvewise file"),
         ("text", "is not a whole Curvewise file"),
         ("foreign", "not a Curvewise model"),
-        ("state", "must be a model in the format curvewise-1, got a state"),
+        ("state", "must be a model or estimator in the format curvewise-1, got a state"),
         ("future", "got a model in curvewise-9"),
     ],
 )

@@ -66,7 +66,9 @@ def test_images_come_back(tmp_path):
 def test_what_cannot_be_saved_or_loaded_is_one_sentence(tmp_path):
     with pytest.raises(InputError, match="must be fitted before it is saved"):
         cw.save(cw.LCTClassifier(), tmp_path / "model.safetensors")
-    own = cw.LCTClassifier(**SMALL, network=lambda shape, c: cw.build_network("mlp", in_shape=shape))
+    own = cw.LCTClassifier(
+        **SMALL, network=lambda shape, c: cw.build_network("mlp", in_shape=shape)
+    )
     with pytest.raises(InputError, match="pickle it instead"):
         cw.save(own.fit(TABLE, RARE), tmp_path / "model.safetensors")
     assert not list(tmp_path.iterdir())

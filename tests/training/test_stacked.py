@@ -277,3 +277,86 @@ def test_the_chunk_follows_the_size():
     assert chosen(30, 8) == 96
     assert chosen(1280, 64) < chosen(30, 64, 64) <= 96
     assert chosen(20_000, 500) == 1
+
+
+def tanh_network(seed: int) -> nn.Module:
+    """Layers that have to be mapped."""
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        return nn.Sequential(nn.Linear(6, 9), nn.Tanh(), nn.Linear(9, 2)).double()
+
+
+SCALE = torch.rand(3, 6, generator=torch.Generator().manual_seed(2), dtype=torch.float64) + 0.05
+
+
+@pytest.mark.parametrize("families", [VS, LCT], ids=["VS", "LCT"])
+@pytest.mark.parametrize("settings", [{}, {"optimizer": "adamw", "lr": 0.01}, {"rho": 0.1}])
+@pytest.mark.parametrize(
+    ("build", "chunk"),
+    [
+        (network_fn(torch.float64), None),
+        (network_fn(torch.float64), 2),
+        (network_fn(torch.float64, ()), None),
+        (tanh_network, 3),
+        (tanh_network, 2),
+        (tanh_network, None),
+    ],
+    ids=["layered", "layered in chunks", "linear", "mapped", "mapped in chunks", "one by one"],
+)
+def test_scaled_inputs_are_those_of_a_scaled_table(families, settings, build, chunk):
+    x, y = data(dtype=torch.float64)
+    members = recipes(epochs=4, **settings)
+    stack = fit_stacked(build, families, x, y, members, input_scale=SCALE.numpy(), chunk=chunk)
+    twins = [
+        fit(build(own.seed_weights), family, x * scale, y, own).network
+        for family, own, scale in zip(families, members, SCALE, strict=True)
+    ]
+    assert difference(stack, twins) < 1e-9
+    plain = fit_stacked(build, families, x, y, members, chunk=chunk)
+    assert difference(plain, twins) > 1e-3  # else the test says nothing
+
+
+@pytest.mark.parametrize("build", [network_fn(torch.float64), tanh_network])
+def test_scales_follow_the_members_that_go_on(build):
+    x, y = data(dtype=torch.float64)
+    members = recipes(epochs=6, clip_norm=None, lr=0.05)
+    wild = [members[0], members[1].changed(lr=1e300, optimizer="sgd"), members[2]]
+    stack = fit_stacked(build, VS, x, y, wild, input_scale=SCALE, chunk=3)
+    assert list(stack.diverged) == [1]
+    twins = [
+        fit(build(members[k].seed_weights), VS[k], x * SCALE[k], y, members[k]).network
+        for k in (0, 2)
+    ]
+    stack.networks = [stack.networks[0], stack.networks[2]]
+    assert difference(stack, twins) < 1e-9
+
+
+@pytest.mark.parametrize("build", [network_fn(), lambda seed: tanh_network(seed).float()])
+def test_scales_are_of_the_type_of_the_weights(build):
+    x, y = data()
+    members = recipes(epochs=2)
+    stack = fit_stacked(build, VS, x.numpy(), y, members, input_scale=SCALE.numpy())
+    twins = [
+        fit(build(own.seed_weights), family, (x * scale).float(), y, own).network
+        for family, own, scale in zip(VS, members, SCALE, strict=True)
+    ]
+    assert difference(stack, twins) < 1e-4
+
+
+@pytest.mark.parametrize(
+    ("scale", "shape"),
+    [
+        (torch.ones(2, 6), (150, 6)),
+        (torch.ones(3, 5), (150, 6)),
+        (torch.ones(6), (150, 6)),
+        (torch.full((3, 6), torch.nan), (150, 6)),
+        (torch.full((3, 6), torch.inf), (150, 6)),
+        (torch.ones(3, 6), (150, 6, 1, 1)),
+    ],
+)
+def test_scales_that_cannot_be(scale, shape):
+    x, y = data()
+    with pytest.raises(InputError, match=r"finite factors of shape \(3, d\) for a table \(n, d\)"):
+        fit_stacked(
+            network_fn(), VS, x.reshape(shape), y, recipes(epochs=1), input_scale=scale
+        )  # fmt: skip

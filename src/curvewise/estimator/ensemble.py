@@ -95,9 +95,11 @@ class Ensemble:
         ]
         return Reader(self.networks, weighted, self.normalization)
 
-    def pruned(self, least: float) -> "Ensemble":
-        """Drop networks that count less than `least` of the one that counts most."""
-        kept = np.flatnonzero(self.weights >= least * self.weights.max())
+    def pruned(self, least: float, most: int) -> "Ensemble":
+        """Keep the `most` networks that count most, and none below `least` of the first."""
+        weights = self.weights
+        best = np.argsort(-weights, kind="stable")[:most]
+        kept = np.sort(best[weights[best] >= least * weights.max()])
         self.networks = [self.networks[k] for k in kept]
         self.families = [self.families[k] for k in kept]
         self.class_counts = [self.class_counts[k] for k in kept]

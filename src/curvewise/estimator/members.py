@@ -24,6 +24,7 @@ Floats = NDArray[np.float64]
 Codes = NDArray[np.int64]
 WEIGHED_ROWS = 50_000  # from which the weights of columns are taken, at most
 LEAST_SHARE = 0.05  # networks that count less than this share of the best are dropped
+MOST = 2  # networks that are kept for each member, of the four that its training leaves
 
 
 def fit_ensemble(
@@ -101,7 +102,7 @@ def fit_ensemble(
         group_of = [t * len(scalings) + own_scaling[k] for t in range(len(taken)) for k in good]
         out = np.array([left_out[k] for k in good] * len(taken))
         judge(made, x, y, fold, out, np.array(group_of))
-    return joined(before, made).pruned(LEAST_SHARE)
+    return joined(before, made).pruned(LEAST_SHARE, MOST * settings.n_members)
 
 
 @torch.no_grad()
@@ -112,7 +113,7 @@ def take_in_scale(network: Conditioned, scale: Tensor) -> None:
         # FiLM comes before the only layer and shifts what was scaled: its factors are scaled.
         last = network.film.sigma[-1]
         assert isinstance(last, torch.nn.Linear)
-        last.weight *= scale[:, None]
-        last.bias *= scale
+        last.weight.mul_(scale[:, None])
+        last.bias.mul_(scale)
     else:
         first.weight.mul_(scale)

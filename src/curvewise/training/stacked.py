@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
@@ -133,6 +134,14 @@ def _check_scale(input_scale: NDArray[Any] | Tensor, k: int, shape: tuple[int, .
     return scale
 
 
+def _scaled(x: NDArray[Any] | Tensor, scale: Tensor) -> NDArray[Any] | Tensor:
+    """Return a table times factors (d,), an array as an array, which is cast where it is used."""
+    if not isinstance(x, Tensor):
+        scaled: NDArray[Any] = np.asarray(x) * scale.cpu().numpy()
+        return scaled
+    return x * scale.to(x if x.is_floating_point() else torch.get_default_dtype())
+
+
 def check_fractions(snapshots: Sequence[float]) -> tuple[float, ...]:
     """Return fractions of a run if they increase within (0, 1)."""
     fractions = tuple(require_open("each of snapshots", value, 0, 1) for value in snapshots)
@@ -244,7 +253,7 @@ def _one_by_one(
         fitted = fit(
             result.networks[k],
             result.objectives[k],
-            data.x if data.scale is None else torch.as_tensor(data.x) * data.scale[k],
+            data.x if data.scale is None else _scaled(data.x, data.scale[k]),
             data.y,
             result.recipes[k],
             normalization=result.normalization,

@@ -1,0 +1,348 @@
+"""What people hand in: each gives what a scikit-learn user expects, an error or a model."""
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse
+import torch
+from sklearn.exceptions import DataConversionWarning, NotFittedError
+from torch import nn
+
+import curvewise as cw
+from curvewise.errors import InputError
+
+RNG = np.random.default_rng(0)
+N = 120
+X = RNG.normal(size=(N, 3))
+Y = (X[:, 0] + 0.5 * RNG.normal(size=N) > 1.3).astype(int)
+TABLE = pd.DataFrame(X, columns=list("abc"))
+IMAGES = RNG.integers(0, 256, (40, 8, 8, 1), dtype=np.uint8)
+RARE = (np.arange(40) % 5 == 0).astype(int)
+SMALL = {"n_members": 3, "steps": 3, "hidden": (4,), "random_state": 0}
+
+
+def fit(x=X, y=Y, sample_weight=None, groups=None, **parameters):
+    estimator = cw.LCTClassifier(**{**SMALL, **parameters})
+    return estimator.fit(x, y, sample_weight=sample_weight, groups=groups)
+
+
+def changed(values, place, value):
+    out = np.array(values, dtype=float)
+    out[place] = value
+    return out
+
+
+class SoftmaxAtTheEnd(nn.Module):
+    def __init__(self, d: int, c: int) -> None:
+        super().__init__()
+        self.last = nn.Linear(d, c)
+
+    def forward(self, x):
+        return torch.softmax(self.last(x), 1)
+
+
+LABELS = {
+    "one class": (lambda: np.zeros(N), InputError, "two or more classes, got one class"),
+    "NaN": (lambda: changed(Y, 3, np.nan), ValueError, "y contains NaN"),
+    "infinite": (lambda: changed(Y, 3, np.inf), ValueError, "y contains infinity"),
+    "None": (lambda: [None, *["ab"[c] for c in Y[1:]]], InputError, "none in row 0"),
+    "nullable with a gap": (
+        lambda: pd.Series([None, *Y[1:]], dtype="Int64"), ValueError, "NaN",
+    ),
+    "of several types": (
+        lambda: np.array([7, *["ab"[c] for c in Y[1:]]], object), InputError, "of one type, got",
+    ),
+    "two columns": (lambda: np.stack([Y, Y], 1), ValueError, "should be a 1d array"),
+    "continuous": (lambda: X[:, 0], ValueError, "Unknown label type: continuous"),
+    "left out": (lambda: None, ValueError, "requires y to be passed"),
+    "too short": (lambda: Y[:-1], ValueError, r"inconsistent numbers of samples: \[120, 119\]"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", LABELS)
+def test_labels_that_cannot_be(case):
+    labels, error, words = LABELS[case]
+    with pytest.raises(error, match=words):
+        fit(y=labels())
+
+
+TABLES = {
+    "inf": (lambda: changed(X, (3, 1), np.inf), InputError, "'1' must be finite, got inf in row 3"),
+    "same name twice": (
+        lambda: TABLE.set_axis(["a", "b", "a"], axis=1), InputError, "names must differ, got 'a'",
+    ),
+    "names of two types": (
+        lambda: TABLE.set_axis(["a", 1, "c"], axis=1), TypeError, "all input features have string",
+    ),
+    "sparse": (lambda: scipy.sparse.csr_matrix(X), TypeError, "Sparse data was passed"),
+    "no rows": (lambda: X[:0], ValueError, r"0 sample\(s\)"),
+    "no rows in a frame": (lambda: TABLE[:0], InputError, r"rows and columns, got shape \(0, 3\)"),
+    "no columns": (lambda: TABLE[[]], InputError, r"rows and columns, got shape \(120, 0\)"),
+    "one dimension": (lambda: X[:, 0], ValueError, "Expected 2D array, got 1D array"),
+    "a series": (lambda: TABLE["a"], ValueError, "2-dimensional container"),
+    "three dimensions": (lambda: X[:, :, None], ValueError, "dim 3"),
+    "all columns constant": (
+        lambda: np.ones((N, 2)), InputError, r"column of use as a feature, got '0' \(constant\)",
+    ),
+    "all columns empty": (
+        lambda: np.full((N, 2), np.nan), InputError, r"column of use as a feature, got '0' \(empty",
+    ),
+    "complex": (lambda: X + 1j, ValueError, "Complex data not supported"),
+    "complex in a frame": (lambda: TABLE + 1j, InputError, "'a' must hold real numbers"),
+    "lists in a column": (lambda: TABLE.assign(d=[[1]] * N), InputError, "'d' must hold numbers"),
+    "a dictionary": (lambda: {"a": X[:, 0]}, ValueError, "Expected 2D array"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", TABLES)
+def test_tables_that_cannot_be(case):
+    table, error, words = TABLES[case]
+    with pytest.raises(error, match=words):
+        fit(table())
+
+
+def twice(values):
+    return lambda: (TABLE.assign(d=values), TABLE.assign(d=values))
+
+
+TAKEN = {
+    "NaN": lambda: (changed(X, (3, 1), np.nan), X),
+    "all-missing column": twice(np.nan),
+    "constant column that varies later": lambda: (TABLE.assign(d=1.0), TABLE.assign(d=X[:, 0])),
+    "bool": twice(X[:, 0] > 0),
+    "object": twice(pd.Series(["u", "v", None] * 40, dtype=object)),
+    "object that holds numbers": lambda: (X.astype(object), X),
+    "numbers and words": twice(pd.Series([1, "a", 2.5] * 40, dtype=object)),
+    "text in an array": lambda: (np.array([["a", "1"], ["b", "2"]] * 60),) * 2,
+    "datetime": twice(pd.date_range("2020-01-01", periods=N)),
+    "datetime with a zone": twice(pd.date_range("2020-01-01", periods=N, tz="UTC")),
+    "timedelta": twice(pd.to_timedelta(np.arange(N), "h")),
+    "nullable Int64": twice(pd.array([1, None, 3] * 40, dtype="Int64")),
+    "nullable boolean": twice(pd.array([True, None, False] * 40, dtype="boolean")),
+    "string": twice(pd.array(["p", "q", None] * 40, dtype="string")),
+    "category": twice(pd.Categorical(["p", "q", "r"] * 40)),
+    "unknown category": lambda: (
+        TABLE.assign(d=pd.Categorical(["p", "q", "r"] * 40)),
+        TABLE.assign(d=pd.Categorical(["p", "q", "new"] * 40)),
+    ),
+    "1e300": lambda: (X * 1e300, X * 1e300),
+    "1e-300": lambda: (X * 1e-300, X),
+    "float16": lambda: (X.astype(np.float16), X),
+    "lists": lambda: (X.tolist(), X.tolist()),
+    "a tensor": lambda: (torch.tensor(X), torch.tensor(X)),
+    "one index for all rows": lambda: (TABLE.set_axis([5] * N), TABLE.set_axis([5] * N)),
+}
+
+
+@pytest.mark.parametrize("case", TAKEN)
+@pytest.mark.filterwarnings("error")
+def test_tables_that_are_taken(case):
+    train, new = TAKEN[case]()
+    probability = fit(train).predict_proba(new)
+    assert probability.shape == (len(new), 2)
+    assert np.isfinite(probability).all()
+
+
+def test_a_category_of_a_hundred_thousand_levels_is_dropped_with_a_warning():
+    n = 100_000
+    levels = pd.DataFrame({"name": [f"level {k}" for k in range(n)], "x": np.arange(n) % 977})
+    with pytest.warns(UserWarning, match="'name' is dropped: 100000 categories in 100000 rows"):
+        estimator = fit(levels, np.arange(n) % 50 == 0)
+    assert estimator.predict(levels[:5]).shape == (5,)
+
+
+PREDICTED = {
+    "fewer columns": (X, X[:, :2], ValueError, "X has 2 features, but LCTClassifier is expecting"),
+    "missing column": (TABLE, TABLE[["a", "b"]], ValueError, "yet now missing:\n- c"),
+    "other order": (TABLE, TABLE[["b", "a", "c"]], ValueError, "must be in the same order"),
+    "further column": (TABLE, TABLE.assign(z=1), ValueError, "unseen at fit time:\n- z"),
+    "sparse": (X, scipy.sparse.csr_matrix(X), TypeError, "Sparse data was passed"),
+    "-inf": (X, changed(X, (3, 1), -np.inf), InputError, "got -inf in row 3"),
+    "a word": (TABLE, TABLE.assign(a="word"), InputError, "'a' must hold a number in every row"),
+    "no rows": (TABLE, TABLE[:0], InputError, "must have rows and columns"),
+    "images": (X, IMAGES, InputError, r"must be a table \(n, d\), as in fit"),
+}
+
+
+@pytest.mark.parametrize("case", PREDICTED)
+def test_rows_to_score_that_cannot_be(case):
+    train, new, error, words = PREDICTED[case]
+    with pytest.raises(error, match=words):
+        fit(train).predict(new)
+
+
+def test_a_gap_that_training_did_not_have_is_filled_with_a_warning():
+    estimator = fit(TABLE)
+    with pytest.warns(UserWarning, match=r"missing where the training data had none: 'b' \(1\)"):
+        filled = estimator.predict_proba(TABLE.assign(b=changed(TABLE["b"], 3, np.nan)))
+    median = TABLE.assign(b=changed(TABLE["b"], 3, TABLE["b"].median()))
+    np.testing.assert_allclose(filled, estimator.predict_proba(median), atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        np.where(Y, "yes", "no"),
+        np.where(Y, "a", "b"),
+        Y.astype(bool),
+        Y.astype(float),
+        pd.Series(Y, dtype="Int64"),
+        pd.Categorical(np.where(Y, "yes", "no")),
+        pd.Series(np.where(Y, "yes", "no"), dtype="string"),
+        Y.tolist(),
+        torch.tensor(Y),
+    ],
+    ids=[
+        "strings",
+        "rare first",
+        "bools",
+        "floats",
+        "Int64",
+        "category",
+        "string",
+        "list",
+        "torch",
+    ],
+)
+def test_labels_of_any_type(labels):
+    estimator, plain = fit(y=labels), fit()
+    given = np.asarray(labels)
+    assert list(estimator.classes_) == sorted(set(given.tolist()))
+    assert estimator.positive_class_ == given[Y == 1][0]
+    rare = list(estimator.classes_).index(estimator.positive_class_)
+    np.testing.assert_allclose(
+        estimator.predict_proba(X)[:, rare], plain.predict_proba(X)[:, 1], atol=0.2
+    )
+    assert set(estimator.predict(X)) <= set(given.tolist())
+
+
+def test_a_column_of_labels_is_taken_with_a_warning():
+    with pytest.warns(DataConversionWarning, match="column-vector y"):
+        estimator = fit(y=Y[:, None])
+    assert np.array_equal(estimator.predict_proba(X), fit().predict_proba(X))
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [[0, 1], [0, 0, 0, 1], [0, 0, 0, 0, 0, 0, 1, 1], [*[0] * 99, 1], [*[0] * 98, 1, 1], [0, 1, 2]],
+    ids=lambda labels: f"{len(labels)} rows",
+)
+def test_few_rows_and_few_of_a_class(labels):
+    probability = fit(X[: len(labels)], labels).predict_proba(X)
+    assert np.isfinite(probability).all()
+    np.testing.assert_allclose(probability.sum(axis=1), 1)
+
+
+WEIGHTS = {
+    "negative": (lambda: changed(np.ones(N), 3, -1), ValueError, "Negative values"),
+    "all zero": (lambda: np.zeros(N), ValueError, "(at least one non-zero|above 0 in some row)"),
+    "NaN": (lambda: changed(np.ones(N), 3, np.nan), ValueError, "sample_weight contains NaN"),
+    "too few": (lambda: np.ones(N - 1), ValueError, r"\(119,\), expected \(120,\)"),
+    "none of a class": (lambda: 1.0 - Y, InputError, r"two or more classes, got one class: \[0\]"),
+}
+
+
+@pytest.mark.parametrize("case", WEIGHTS)
+def test_weights_that_cannot_be(case):
+    weight, error, words = WEIGHTS[case]
+    with pytest.raises(error, match=words):
+        fit(sample_weight=weight())
+
+
+@pytest.mark.parametrize(
+    ("groups", "words"),
+    [
+        (np.zeros((N, 2)), r"shape \(120,\), got \(120, 2\)"),
+        (np.zeros(N - 1), r"shape \(120,\), got \(119,\)"),
+        ([None, *["a"] * (N - 1)], "in every row, got none in row 0"),
+        (changed(np.ones(N), 3, np.nan), "in every row, got none in row 3"),
+    ],
+)
+def test_groups_that_cannot_be(groups, words):
+    with pytest.raises(InputError, match=words):
+        fit(groups=groups)
+
+
+PARAMETERS = [
+    ({"n_members": 0}, "n_members must be >= 1"),
+    ({"n_members": 2.5}, "n_members must be a whole number >= 1, got 2.5"),
+    ({"n_members": True}, "n_members must be a whole number"),
+    ({"hidden": "64"}, "hidden must be a list of layer widths, got '64'"),
+    ({"hidden": 64}, "hidden must be a list of layer widths, got 64"),
+    ({"hidden": (0,)}, "hidden must be a whole number of at least 1, got 0"),
+    ({"tau_range": (3, 0)}, "high must be greater than low = 3, got 0"),
+    ({"tau_range": 3}, r"tau_range must be \(low, high\), got 3"),
+    ({"tau_range": (0, 1, 2)}, r"tau_range must be \(low, high\), got \(0, 1, 2\)"),
+    ({"tau_range": (-1, 2)}, "low of tau must be >= 0"),
+    ({"steps": 0}, "steps must be >= 1"),
+    ({"batch_size": 0}, "batch_size must be >= 2"),
+    ({"learning_rate": -1}, "lr must be greater than 0, got -1"),
+    ({"learning_rate": 1e9, "steps": 30}, "no member could be trained: the loss is"),
+    ({"weight_decay": -1}, "weight_decay must be greater than or equal to 0"),
+    ({"prior": 2}, r"prior must be in \[0, 1\] and finite, got 2"),
+    ({"prior": 0}, "prior must lie strictly between 0 and 1"),
+    ({"prior": [0.2, 0.2]}, r"2 probabilities that sum to 1, got \[0.2, 0.2\]"),
+    ({"prior": [0.1, 0.2, 0.7]}, "2 probabilities that sum to 1"),
+    ({"calibration_fraction": 2}, r"calibration_fraction must be in \[0, 0.9\]"),
+    ({"calibration_fraction": 0.001}, "calibration_fraction = 0.001 cannot be set aside"),
+    ({"backbone": "efficientnet-lite0"}, r"a backbone needs images \(n, H, W, C\), got 2 dim"),
+    ({"network": "mlp"}, r"network must be a function of \(in_shape, n_classes\), got 'mlp'"),
+    ({"network": lambda _, __: 3}, "network must return an nn.Module, got int"),
+    ({"network": lambda _, __: nn.ReLU()}, "must hold an nn.Linear, got ReLU"),
+    ({"network": lambda s, c: SoftmaxAtTheEnd(s[0], c)}, "must end in the linear layer 'last'"),
+    ({"network": lambda s, c: nn.Linear(s[0], c + 1)}, "network must give 2 logits, got 3"),
+]
+
+
+@pytest.mark.parametrize(
+    ("parameters", "words"), PARAMETERS, ids=[words for _, words in PARAMETERS]
+)
+def test_parameters_that_cannot_be(parameters, words):
+    with pytest.raises(InputError, match=words):
+        fit(**parameters).predict(X)
+
+
+def test_a_parameter_that_does_not_exist():
+    with pytest.raises(TypeError, match="n_estimators"):
+        cw.LCTClassifier(n_estimators=3)
+
+
+@pytest.mark.parametrize(
+    ("x", "words"),
+    [
+        (IMAGES * 1.0, r"bytes, or numbers in \[0, 1\], got float64"),
+        (IMAGES.astype(int), r"bytes, or numbers in \[0, 1\], got int64"),
+        (np.full(IMAGES.shape, np.nan), r"bytes, or numbers in \[0, 1\]"),
+        (np.zeros((40, 8, 8, 2)), r"shape \(n, H, W, 1 or 3\), got \(40, 8, 8, 2\)"),
+        (np.zeros((40, 2, 2, 1)), "images of at least 4x4"),
+        (IMAGES[:0], "must have rows and columns"),
+    ],
+)
+def test_images_that_cannot_be(x, words):
+    with pytest.raises(InputError, match=words):
+        fit(x, RARE)
+
+
+def test_images_to_score_that_cannot_be():
+    estimator = fit(IMAGES, RARE)
+    for other in (IMAGES[:, :6], IMAGES[:, :, :6], IMAGES[:, :, 0, 0]):
+        with pytest.raises(InputError, match=r"the shape of fit, \(8, 8, 1\), got shape"):
+            estimator.predict(other)
+    with pytest.raises(InputError, match="network must be one of"):
+        fit(IMAGES, RARE, backbone="nothing")
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda new: new.predict(X),
+        lambda new: new.predict_proba(X),
+        lambda new: new.predict_log_proba(X),
+        lambda new: new.decision_function(X),
+        lambda new: new.score_samples(X),
+        lambda new: new.choose_operating_point(X, Y, max_fpr=0.1),
+    ],
+)
+def test_use_before_fit(use):
+    with pytest.raises(NotFittedError):
+        use(cw.LCTClassifier())

@@ -1,0 +1,314 @@
+"""scikit-learn's conventions: its own suite, and what its tools do with an estimator."""
+
+import pickle
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from sklearn.base import clone
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.datasets import make_classification
+from sklearn.exceptions import NotFittedError
+from sklearn.metrics import roc_auc_score
+from sklearn.model_selection import GridSearchCV, StratifiedKFold, cross_val_predict
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import curvewise as cw
+from curvewise.errors import InputError
+from curvewise.estimator.folds import held_out, split_off
+
+FAST = {"n_members": 6, "steps": 40, "hidden": (8,), "learning_rate": 0.02, "random_state": 0}
+X, Y = make_classification(300, 5, n_informative=3, weights=[0.85], flip_y=0.02, random_state=0)
+
+
+def expected_failures(_estimator) -> dict[str, str]:
+    return {
+        "check_sample_weight_equivalence_on_dense_data": (
+            "training draws batches: a row that is there twice is not drawn as one of weight 2"
+        )
+    }
+
+
+SMALL = {"n_members": 2, "steps": 25, "hidden": (16,), "learning_rate": 0.03, "random_state": 0}
+
+
+@parametrize_with_checks(
+    [cw.LCTClassifier(**SMALL), cw.VSClassifier(tau=1.0, **SMALL)],
+    expected_failed_checks=expected_failures,
+)
+def test_scikit_learns_suite(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.slow
+@parametrize_with_checks(
+    [cw.LCTClassifier(), cw.VSClassifier()], expected_failed_checks=expected_failures
+)
+def test_scikit_learns_suite_with_nothing_set(estimator, check):
+    check(estimator)
+
+
+def same_bits(one, other, x=X) -> bool:
+    return np.array_equal(one.predict_proba(x), other.predict_proba(x))
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    torch.set_num_threads(1)
+    return cw.LCTClassifier(**FAST).fit(X, Y)
+
+
+def test_a_clone_has_the_parameters_and_nothing_learnt(fitted):
+    twin = clone(fitted)
+    assert twin.get_params() == fitted.get_params()
+    with pytest.raises(NotFittedError):
+        twin.predict(X)
+
+
+@pytest.mark.parametrize("kind", [cw.LCTClassifier, cw.VSClassifier])
+def test_pickled_estimators_say_the_same(kind):
+    estimator = kind(**FAST, calibration_fraction=0.3).fit(X, Y)
+    estimator.predict(X)  # what is kept between calls is not pickled
+    loaded = pickle.loads(pickle.dumps(estimator))
+    assert same_bits(loaded, estimator)
+    assert np.array_equal(loaded.score_samples(X), estimator.score_samples(X))
+    point = estimator.choose_operating_point(max_fpr=0.2, confidence=0.9)
+    assert loaded.choose_operating_point(max_fpr=0.2, confidence=0.9) == point
+
+
+def test_the_same_seed_gives_the_same_bits_and_another_others(fitted):
+    assert same_bits(cw.LCTClassifier(**FAST).fit(X, Y), fitted)
+    other = cw.LCTClassifier(**{**FAST, "random_state": 1}).fit(X, Y)
+    assert not same_bits(other, fitted)
+    by_generator = [
+        cw.LCTClassifier(**{**FAST, "random_state": np.random.RandomState(3)}).fit(X, Y)
+        for _ in range(2)
+    ]
+    assert same_bits(*by_generator)
+
+
+def test_fitting_leaves_the_global_generators_alone():
+    states = []
+    for _ in range(2):
+        np.random.seed(5)  # noqa: NPY002
+        torch.manual_seed(5)
+        if states:
+            cw.LCTClassifier(**FAST).fit(X, Y).predict(X)
+        states.append((np.random.get_state()[1].tolist(), torch.get_rng_state().tolist()))  # noqa: NPY002
+    assert states[0] == states[1]
+
+
+def test_threads_are_set_for_a_fit_and_put_back(fitted):
+    seen = []
+
+    def network(in_shape, n_classes):
+        seen.append(torch.get_num_threads())
+        return torch.nn.Linear(*in_shape, n_classes)
+
+    cw.LCTClassifier(3, steps=2, network=network, n_jobs=2).fit(X, Y)
+    cw.LCTClassifier(3, steps=2, network=network).fit(X, Y)
+    assert seen == [2] * 3 + [1] * 3
+    assert torch.get_num_threads() == 1
+    # Sums are taken in another order, so the last bits may differ.
+    two = pickle.loads(pickle.dumps(fitted)).set_params(n_jobs=2)
+    np.testing.assert_allclose(two.predict_proba(X), fitted.predict_proba(X), atol=1e-4)
+
+
+def test_in_a_pipeline(fitted):
+    pipeline = make_pipeline(StandardScaler(), cw.LCTClassifier(**FAST)).fit(X, Y)
+    assert roc_auc_score(Y, pipeline.decision_function(X)) > 0.9
+    # Quantiles do not care for units.
+    np.testing.assert_allclose(pipeline.predict_proba(X), fitted.predict_proba(X), atol=1e-3)
+
+
+def test_in_a_grid_search():
+    folds = StratifiedKFold(2, shuffle=True, random_state=0)
+    search = GridSearchCV(
+        cw.LCTClassifier(**{**FAST, "n_members": 3}),
+        {"weight_decay": [0.1, 40.0]},  # the latter leaves nothing of any weight
+        scoring="neg_log_loss",
+        cv=folds,
+        error_score="raise",
+    ).fit(X, Y)
+    assert search.best_params_ == {"weight_decay": 0.1}
+    assert search.best_estimator_.n_features_in_ == 5
+
+
+def test_scores_of_cross_validation():
+    estimator = cw.LCTClassifier(**FAST)
+    folds = StratifiedKFold(2, shuffle=True, random_state=0)
+    scores = cross_val_predict(estimator, X, Y, cv=folds, method="decision_function")
+    expected = np.empty(len(Y))
+    for train, test in folds.split(X, Y):
+        expected[test] = clone(estimator).fit(X[train], Y[train]).decision_function(X[test])
+    assert np.array_equal(scores, expected)
+    assert roc_auc_score(Y, scores) > 0.85
+
+
+def test_within_a_calibrated_classifier():
+    wrapped = CalibratedClassifierCV(cw.LCTClassifier(**FAST), cv=2).fit(X, Y)
+    probability = wrapped.predict_proba(X)
+    assert roc_auc_score(Y, probability[:, 1]) > 0.9
+    assert probability[:, 1].mean() == pytest.approx(Y.mean(), abs=0.03)
+
+
+def test_a_row_of_weight_zero_is_not_there(fitted):
+    rng = np.random.default_rng(0)
+    noise = rng.normal(5, 9, (40, 5))
+    x, y = np.concatenate([noise, X]), np.concatenate([np.ones(40, int), Y])
+    weight = np.repeat([0.0, 1.0], [40, len(Y)])
+    groups = np.arange(len(y))
+    assert same_bits(
+        cw.LCTClassifier(**FAST).fit(x, y, sample_weight=weight),
+        cw.LCTClassifier(**FAST).fit(X, Y, sample_weight=np.ones(len(Y))),
+    )
+    weighted = cw.LCTClassifier(**FAST, calibration_fraction=0.3)
+    weighted.fit(x, y, sample_weight=weight, groups=groups)
+    assert len(weighted.calibration_labels_) + weighted.class_counts_.sum() == len(Y)
+    assert len(fitted.out_of_fold_) <= len(Y)
+
+
+def test_weights_of_one_are_no_weights(fitted):
+    ones = cw.LCTClassifier(**FAST).fit(X, Y, sample_weight=np.full(len(Y), 7.0))
+    np.testing.assert_allclose(ones.predict_proba(X), fitted.predict_proba(X), atol=1e-4)
+
+
+def test_weights_count(fitted):
+    """Rare rows of weight 4 raise its share, and so the mean probability, as more rows would."""
+    weight = np.where(Y == 1, 4.0, 1.0)
+    heavy = cw.LCTClassifier(**FAST).fit(X, Y, sample_weight=weight)
+    share = weight[Y == 1].sum() / weight.sum()
+    mean = np.average(heavy.predict_proba(X)[:, 1], weights=weight)
+    assert mean == pytest.approx(share, abs=0.05)
+    assert fitted.predict_proba(X)[:, 1].mean() == pytest.approx(Y.mean(), abs=0.03)
+    # The wanted prior is counted from the weighted share, too.
+    heavy.set_params(prior=share)
+    np.testing.assert_allclose(
+        np.average(heavy.predict_proba(X)[:, 1], weights=weight), mean, rtol=1e-12
+    )
+
+
+def test_no_group_is_split():
+    rng = np.random.default_rng(0)
+    for seed in range(20):
+        groups = rng.integers(0, 60, 400)
+        y = (rng.random(60) < 0.15)[groups].astype(int)
+        fold = held_out(y, 6, seed, groups)
+        assert fold.max() >= 1
+        for group in np.unique(groups):
+            assert len(set(fold[groups == group])) == 1
+        train, aside = split_off(y, 0.3, seed, groups)
+        assert not set(groups[train]) & set(groups[aside])
+        assert sorted([*train, *aside]) == list(range(400))
+        assert set(y[train]) == set(y[aside]) == {0, 1}
+    # Without groups the share of the rare class is kept.
+    train, aside = split_off(y, 0.3, 0)
+    assert y[train].mean() == pytest.approx(y[aside].mean(), abs=0.01)
+
+
+def test_a_class_in_one_group_is_never_left_out():
+    y, groups = np.array([0] * 30 + [1] * 6), np.array([*range(30), *[99] * 6])
+    assert (held_out(y, 6, 0, groups) == -1).all()
+    estimator = cw.LCTClassifier(**FAST).fit(np.arange(36.0)[:, None] % 7, y, groups=groups)
+    assert len(estimator.out_of_fold_) == 0
+    with pytest.raises(InputError, match=r"calibration_fraction = 0\.5 must leave every class"):
+        split_off(y, 0.5, 0, groups)
+
+
+def test_groups_change_what_members_leave_out(fitted):
+    grouped = cw.LCTClassifier(**FAST).fit(X, Y, groups=np.arange(len(Y)) // 5)
+    assert not same_bits(grouped, fitted)
+
+
+def networks_of(estimator) -> list[bytes]:
+    return [
+        b"".join(value.numpy().tobytes() for value in network.state_dict().values())
+        for network in estimator.ensemble_.networks
+    ]
+
+
+def test_warm_start_adds_members_and_keeps_the_old_ones():
+    estimator = cw.LCTClassifier(**{**FAST, "random_state": None}, warm_start=True)
+    estimator.set_params(calibration_fraction=0.3).fit(X, Y)
+    old, aside = networks_of(estimator), estimator.calibration_labels_
+    families = dict(zip(old, estimator.ensemble_.families, strict=True))
+    scores = estimator.calibration_scores_
+    estimator.set_params(n_members=12).fit(X, Y)
+    new = networks_of(estimator)
+    kept = [network for network in new if network in set(old)]
+    assert kept == [network for network in old if network in set(new)]  # in order, the same bits
+    assert kept
+    assert len(new) > len(kept)
+    for network, family in zip(new, estimator.ensemble_.families, strict=True):
+        assert families.get(network, family) is family
+    # Rows that were set aside stay so: no member ever learns from them.
+    assert np.array_equal(aside, estimator.calibration_labels_)
+    assert np.corrcoef(scores[:, 1], estimator.calibration_scores_[:, 1])[0, 1] > 0.9
+    assert roc_auc_score(Y, estimator.decision_function(X)) > 0.9
+
+
+def test_warm_start_without_new_members_is_as_in_a_forest(fitted):
+    estimator = clone(fitted).set_params(warm_start=True).fit(X, Y)
+    before = networks_of(estimator)
+    with pytest.warns(UserWarning, match="without a larger n_members trains nothing"):
+        estimator.fit(X, Y)
+    assert networks_of(estimator) == before
+    with pytest.raises(InputError, match="n_members above the 6 there are, got 5"):
+        estimator.set_params(n_members=5).fit(X, Y)
+    with pytest.raises(InputError, match="classes of the first fit"):
+        estimator.set_params(n_members=9).fit(X, Y + 1)
+    with pytest.raises(InputError, match="needs the rows of the first fit"):
+        estimator.fit(X[:-20], Y[:-20])
+
+
+def test_without_warm_start_a_fit_forgets_the_one_before(fitted):
+    estimator = cw.LCTClassifier(**FAST, calibration_fraction=0.3).fit(X, Y)
+    assert len(estimator.calibration_scores_) == 90
+    estimator.set_params(calibration_fraction=0.0).fit(X, Y)
+    assert len(estimator.calibration_scores_) == 0
+    assert same_bits(estimator, fitted)
+    assert estimator.choose_operating_point(max_fpr=0.2).note.startswith("approximate")
+
+
+def test_verbose_prints_ten_lines(capsys, fitted):
+    assert same_bits(cw.LCTClassifier(**FAST, verbose=1).fit(X, Y), fitted)
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == 10
+    assert lines[0].startswith("LCTClassifier: 10 % of 240 steps, ")
+    assert lines[-1].startswith("LCTClassifier: 100 % of 240 steps, ")
+    cw.LCTClassifier(**FAST).fit(X, Y)
+    captured = capsys.readouterr()
+    assert captured.err == captured.out == ""
+
+
+def test_feature_names(fitted):
+    names = ["a", "b", "c", "d", "e"]
+    named = pd.DataFrame(X, columns=names)
+    estimator = cw.LCTClassifier(**FAST).fit(named, Y)
+    assert list(estimator.feature_names_in_) == names
+    np.testing.assert_array_equal(estimator.predict_proba(named), fitted.predict_proba(X))
+    assert not hasattr(fitted, "feature_names_in_")
+    # One of the two without names: a warning, and columns go by place.
+    with pytest.warns(UserWarning, match="does not have valid feature names"):
+        unnamed = estimator.predict_proba(X)
+    with pytest.warns(UserWarning, match="has feature names"):
+        renamed = fitted.predict_proba(named)
+    np.testing.assert_array_equal(unnamed, renamed)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        numbered = pd.DataFrame(X)[[4, 3, 2, 1, 0]]  # numbers as names are found, too
+        np.testing.assert_array_equal(fitted.predict_proba(numbered), fitted.predict_proba(X))
+
+
+def test_polars_style_tables_are_taken(fitted):
+    class Foreign:
+        def to_pandas(self):
+            return pd.DataFrame(X)
+
+        shape = X.shape
+
+    assert np.array_equal(fitted.predict_proba(Foreign()), fitted.predict_proba(X))

@@ -1,0 +1,239 @@
+"""Operating points of fitted estimators: what they promise, and what `predict` makes of them."""
+
+import warnings
+from dataclasses import replace
+from math import inf
+
+import numpy as np
+import pytest
+import torch
+from scipy.special import expit
+from scipy.stats import binom
+
+import curvewise as cw
+from curvewise.errors import InputError
+
+FAST = {"n_members": 6, "steps": 60, "hidden": (8,), "learning_rate": 0.02, "random_state": 0}
+
+
+def simulated(n, seed):
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(n, 2))
+    return x, np.where(rng.random(n) < expit(2 * x[:, 0] - x[:, 1] - 3.0), "ill", "well")
+
+
+X, Y = simulated(600, 0)
+X_CAL, Y_CAL = simulated(2000, 1)
+NEW, Y_NEW = simulated(3000, 2)
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    torch.set_num_threads(1)
+    return cw.LCTClassifier(**FAST).fit(X, Y)
+
+
+@pytest.fixture(scope="module")
+def set_aside():
+    torch.set_num_threads(1)
+    return cw.LCTClassifier(**FAST, calibration_fraction=0.5).fit(*simulated(2400, 3))
+
+
+def test_a_point_keeps_what_the_binomial_allows(fitted):
+    assert fitted.positive_class_ == "ill"
+    point = fitted.choose_operating_point(X_CAL, Y_CAL, max_fpr=0.05, confidence=0.95)
+    called = fitted.predict(X_CAL, at=point)
+    wrong = np.sum(called[Y_CAL == "well"] == "ill")
+    n = np.sum(Y_CAL == "well")
+    assert point.false_positives == wrong
+    assert point.n_negative == n
+    # So many may be wrong that as few at an FPR of 5 % would have a chance of at most 5 %.
+    assert binom.cdf(wrong, n, 0.05) <= 0.05 < binom.cdf(wrong + 1, n, 0.05)
+    assert point.confidence == 0.95
+    assert point.tau is None
+    assert point.note == f"FPR <= 0.05 on new data with confidence 0.95, from {n:,} negatives"
+    # `predict` does what the threshold on the log-odds of the rare class says.
+    odds = -fitted.decision_function(NEW)  # "ill" is the first class
+    assert np.array_equal(fitted.predict(NEW, at=point) == "ill", odds >= point.threshold)
+
+
+def test_a_rate_of_the_rare_class(fitted):
+    point = fitted.choose_operating_point(X_CAL, Y_CAL, min_tpr=0.8, confidence=0.9)
+    missed = np.sum(fitted.predict(X_CAL, at=point)[Y_CAL == "ill"] == "well")
+    n = np.sum(Y_CAL == "ill")
+    assert point.tpr == pytest.approx(1 - missed / n)
+    assert binom.cdf(missed, n, 0.2) <= 0.1 < binom.cdf(missed + 1, n, 0.2)
+
+
+def test_without_confidence_the_rate_holds_on_the_rows_given(fitted):
+    point = fitted.choose_operating_point(X_CAL, Y_CAL, max_fpr=0.05, confidence=None)
+    sure = fitted.choose_operating_point(X_CAL, Y_CAL, max_fpr=0.05)
+    assert point.confidence is None
+    assert sure.fpr < point.fpr <= 0.05
+    assert sure.threshold > point.threshold
+
+
+def test_rows_that_fit_set_aside_serve_the_same(set_aside):
+    scores, labels = set_aside.calibration_scores_, set_aside.calibration_labels_
+    assert len(labels) == 1200
+    assert set_aside.class_counts_.sum() == 1200
+    point = set_aside.choose_operating_point(max_fpr=0.05)
+    assert point.confidence == 0.95
+    assert "approximate" not in point.note
+    assert point.n_negative == np.sum(labels == 1)
+    # The rows are those that a split by the same seed leaves out.
+    x, y = simulated(2400, 3)
+    kept = np.sort(set_aside.ensemble_.scores(set_aside.inputs_.blocks(x))[:, 1])
+    assert np.isin(scores[:, 1], kept).all()
+    direct = cw.choose_operating_point(
+        (labels == 0).astype(int),
+        set_aside.recalibration_(scores) @ [1, -1],
+        max_fpr=0.05,
+        confidence=0.95,
+    )
+    assert point.threshold == direct.threshold
+    assert np.mean(set_aside.predict(x[y == "well"], at=point) == "ill") < 0.06
+
+
+def test_a_new_prior_moves_the_point_along(set_aside):
+    before = set_aside.choose_operating_point(max_fpr=0.05)
+    set_aside.set_params(prior=0.5)
+    after = set_aside.choose_operating_point(max_fpr=0.05)
+    called = set_aside.predict(NEW, at=after)
+    set_aside.set_params(prior=None)
+    assert after.threshold > before.threshold + 1
+    assert np.array_equal(called, set_aside.predict(NEW, at=before))
+
+
+def test_out_of_fold_scores_make_a_point_approximate(fitted):
+    point = fitted.choose_operating_point(max_fpr=0.05)
+    assert point.note.startswith("approximate: chosen on out-of-fold scores")
+    assert point.confidence is None
+    assert point.n_negative + point.n_positive == len(fitted.out_of_fold_) <= len(Y)
+    assert 0 < np.mean(fitted.predict(NEW[Y_NEW == "well"], at=point) == "ill") < 0.1
+
+
+def test_too_few_rows_for_a_promise(fitted):
+    negatives, positives = np.flatnonzero(Y_CAL == "well"), np.flatnonzero(Y_CAL == "ill")
+    rows = [*negatives[:298], *positives[:40]]
+    words = "FPR <= 0.01 with confidence 0.95 needs at least 299 negatives, got 298"
+    with pytest.warns(UserWarning, match=words):
+        point = fitted.choose_operating_point(X_CAL[rows], Y_CAL[rows], max_fpr=0.01)
+    assert point.threshold == inf
+    assert point.note == words
+    assert set(fitted.predict(NEW, at=point)) == {"well"}
+    rows.append(negatives[298])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        point = fitted.choose_operating_point(X_CAL[rows], Y_CAL[rows], max_fpr=0.01)
+    assert point.threshold < inf
+    assert point.false_positives == 0
+    with pytest.warns(UserWarning, match="needs at least 45 positives, got 40"):
+        point = fitted.choose_operating_point(
+            X_CAL[rows], Y_CAL[rows], min_tpr=0.95, confidence=0.9
+        )
+    assert point.threshold == -inf
+    assert set(fitted.predict(NEW, at=point)) == {"ill"}
+
+
+def test_a_cost_ratio(fitted):
+    point = fitted.choose_operating_point(X_CAL, Y_CAL, cost_ratio=10)
+    odds = -fitted.decision_function(X_CAL)
+
+    def cost(threshold):
+        called = odds >= threshold
+        return 10 * np.sum(~called[Y_CAL == "ill"]) + np.sum(called[Y_CAL == "well"])
+
+    assert cost(point.threshold) == min(cost(threshold) for threshold in [*odds, inf])
+    # Calibrated odds: a call pays where p / (1 - p) is above 1 / 10.
+    assert cost(point.threshold) <= cost(np.log(0.1)) <= 1.15 * cost(point.threshold)
+    dear = fitted.choose_operating_point(X_CAL, Y_CAL, cost_ratio=10, prevalence=0.5)
+    assert dear.threshold < point.threshold
+    assert dear.prevalence == 0.5
+
+
+@pytest.mark.parametrize("tau", [0.0, 3.0])
+def test_a_threshold_at_one_lambda(fitted, tau):
+    point = fitted.choose_operating_point(X_CAL, Y_CAL, max_fpr=0.05, tau=tau)
+    assert point.tau == tau
+    score = fitted.score_samples(NEW, tau)
+    assert np.array_equal(fitted.predict(NEW, at=point) == "ill", score >= point.threshold)
+    n = np.sum(Y_CAL == "well")
+    assert binom.cdf(point.false_positives, n, 0.05) <= 0.05
+
+
+def test_a_lambda_at_the_threshold_zero(fitted):
+    point = fitted.choose_operating_point(X_CAL, Y_CAL, max_fpr=0.2, by="lambda")
+    assert point.threshold == 0
+    assert 0 <= point.tau <= 3
+    n = np.sum(Y_CAL == "well")
+    tried = np.linspace(0, 3, 61)
+    expected = None
+    for tau in tried:  # from the safe end up to the first that fails
+        wrong = np.sum(fitted.score_samples(X_CAL[Y_CAL == "well"], tau) >= 0)
+        if binom.cdf(wrong, n, 0.2) > 0.05:
+            break
+        expected = tau
+    assert point.tau == pytest.approx(expected)
+    assert 0 < point.tau < 3  # else the test says little
+    called = fitted.predict(NEW, at=point) == "ill"
+    assert np.array_equal(called, fitted.score_samples(NEW, point.tau) >= 0)
+    assert point.note.startswith("FPR <= 0.2 on new data with confidence 0.95")
+    caught = fitted.choose_operating_point(X_CAL, Y_CAL, min_tpr=0.5, by="lambda")
+    assert caught.tpr > 0.5
+    assert fitted.choose_operating_point(X_CAL, Y_CAL, min_tpr=0.7, by="lambda").tau >= caught.tau
+
+
+def test_no_lambda_keeps_the_rate(fitted):
+    point = fitted.choose_operating_point(
+        X_CAL, Y_CAL, min_tpr=0.9999, by="lambda", confidence=0.01
+    )
+    assert point.threshold == -inf
+    assert point.note.startswith("no tau in [0, 3] keeps TPR >= 0.9999")
+    with pytest.warns(UserWarning, match="needs at least 299 negatives"):
+        few = fitted.choose_operating_point(X_CAL[:200], Y_CAL[:200], max_fpr=0.01, by="lambda")
+    assert few.threshold == inf
+    assert set(fitted.predict(NEW, at=few)) == {"well"}
+
+
+WRONG = [
+    ({"max_fpr": 0.1, "min_tpr": 0.9}, "exactly one of max_fpr, min_tpr, cost_ratio"),
+    ({}, "exactly one of max_fpr, min_tpr, cost_ratio"),
+    ({"max_fpr": 2}, "max_fpr must be in"),
+    ({"max_fpr": 0.1, "confidence": 1.0}, "confidence must lie strictly between 0 and 1"),
+    ({"max_fpr": 0.1, "by": "tau"}, 'by must be "threshold" or "lambda"'),
+    ({"by": "lambda"}, "chosen by max_fpr or by min_tpr, got neither or both"),
+    ({"by": "lambda", "max_fpr": 0.1, "tau": 1.0}, "goes without tau and cost_ratio"),
+    ({"by": "lambda", "max_fpr": 0.1, "cost_ratio": 3}, "goes without tau and cost_ratio"),
+    ({"by": "lambda", "max_fpr": 0.1, "confidence": None}, "and with confidence"),
+    ({"max_fpr": 0.1, "tau": 9.0}, r"tau must be in \[0, 3\]"),
+]
+
+
+@pytest.mark.parametrize(("rules", "words"), WRONG, ids=[str(rules) for rules, _ in WRONG])
+def test_wrong_rules_are_refused(fitted, rules, words):
+    with pytest.raises(InputError, match=words):
+        fitted.choose_operating_point(X_CAL, Y_CAL, **rules)
+
+
+def test_wrong_uses_are_refused(fitted):
+    with pytest.raises(InputError, match="X and y go together"):
+        fitted.choose_operating_point(X_CAL, max_fpr=0.1)
+    with pytest.raises(InputError, match="one lambda needs rows X and y"):
+        fitted.choose_operating_point(max_fpr=0.1, tau=1.0)
+    with pytest.raises(InputError, match=r"y must hold \['ill', 'well'\], got \['dead'\]"):
+        fitted.choose_operating_point(X_CAL, np.where(Y_CAL == "ill", "dead", Y_CAL), max_fpr=0.1)
+    with pytest.raises(ValueError, match="class"):
+        fitted.choose_operating_point(X_CAL, np.full(2000, "well"), max_fpr=0.1)
+    with pytest.raises(ValueError, match=r"2000|shape|length"):
+        fitted.choose_operating_point(X_CAL, Y_CAL[:-1], max_fpr=0.1)
+    with pytest.raises(InputError, match="at must be an OperatingPoint, got float"):
+        fitted.predict(NEW, at=0.3)
+    fixed = cw.VSClassifier(**FAST).fit(X, Y)
+    with pytest.raises(InputError, match="lambda can be chosen if it was drawn"):
+        fixed.choose_operating_point(X_CAL, Y_CAL, max_fpr=0.1, by="lambda")
+    with pytest.raises(InputError, match="fixed loss, so no tau can be chosen"):
+        fixed.predict(NEW, at=replace(fixed.choose_operating_point(max_fpr=0.1), tau=1.0))
+    alone = cw.LCTClassifier(**{**FAST, "n_members": 1}).fit(X, Y)
+    with pytest.raises(InputError, match="held no rows out, so X and y must be given"):
+        alone.choose_operating_point(max_fpr=0.1)
