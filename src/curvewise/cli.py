@@ -34,6 +34,7 @@ from curvewise.apps.options import (
     usage_sentence,
 )
 from curvewise.apps.paper.command import paper_app
+from curvewise.apps.report_command import report, write_model_report
 from curvewise.apps.sweep_commands import sweep_app
 from curvewise.errors import CurvewiseError, InputError, require_choice
 
@@ -50,6 +51,13 @@ app.command(
         "compare folder:photos --embed efficientnet-lite0 --beta 100",
     )
 )(compare)
+app.command(
+    epilog=examples(
+        "report out/demo -o report.html",
+        "report pairs.db --task fashion-mnist:0/6 --beta 100 -o pairs.html",
+        "report out/people --data table:people.csv -o people.html",
+    )
+)(report)
 app.add_typer(sweep_app, name="sweep")
 app.add_typer(paper_app, name="paper")
 app.add_typer(data_app, name="data")
@@ -145,7 +153,7 @@ def train(
 def evaluate(
     source: Source,
     model: ModelPath,
-    out: Annotated[Path | None, typer.Option(help="Folder for metrics and figure.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Folder for metrics, figure and report.")] = None,
     tau: Annotated[float | None, typer.Option(help="Evaluate at this tau.")] = None,
     threshold: Annotated[float | None, typer.Option(help="Call z1 - z0 >= this positive.")] = None,
     all_rows: Annotated[
@@ -168,7 +176,13 @@ def evaluate(
 ) -> None:
     """Measure a model on the test part of a source: that of its training, or of new data."""
     from curvewise.apps.commands import require_folder
-    from curvewise.apps.evaluate import draw_roc, evaluation, evaluation_table, measured_part
+    from curvewise.apps.evaluate import (
+        MeasuredPart,
+        draw_roc,
+        evaluation,
+        evaluation_table,
+        measured_part,
+    )
     from curvewise.apps.train import without_nan, write_json
     from curvewise.artifacts import load_model
 
@@ -186,6 +200,10 @@ def evaluate(
         out.mkdir(parents=True, exist_ok=True)
         write_json(out / "metrics.json", result)
         draw_roc(y, score, result, source, out / "roc.png")
+        options = {"seed": seed, "target": target, "data_dir": data_dir, "all_rows": all_rows}
+        write_model_report(
+            out, trained, _model_file(model), source, MeasuredPart(x, y, note), tau, options
+        )
     if as_json:
         print(json.dumps(without_nan(result), allow_nan=False))
     else:

@@ -169,6 +169,7 @@ def test_the_table_and_the_files_of_an_evaluation(place, tmp_path):
     assert "at prevalence 0.0100" in ended.out
     assert sorted(path.name for path in (tmp_path / "again").iterdir()) == [
         "metrics.json",
+        "report.html",
         "roc.png",
     ]
     written = json.loads((tmp_path / "again" / "metrics.json").read_text())

@@ -26,7 +26,7 @@ def compare(
     source: Annotated[
         str, typer.Argument(help="A data source, such as digits:8 or table:FILE")
     ] = "digits:8",
-    out: Annotated[Path, typer.Option(help="Folder for store, tables and figures.")] = Path(
+    out: Annotated[Path, typer.Option(help="Folder for store, tables, figures and report.")] = Path(
         "out/compare"
     ),
     beta: Beta = None,
@@ -61,6 +61,7 @@ def compare(
     from curvewise.apps.compare import compare as read_comparison
     from curvewise.apps.compare import comparison_spec
     from curvewise.apps.problems import Problems
+    from curvewise.apps.report_command import write_store_report
     from curvewise.apps.sweeping import make_executor, sweep
     from curvewise.apps.train import without_nan
     from curvewise.sweep.store import Store
@@ -92,6 +93,7 @@ def compare(
                 "says why"
             )
         comparison = read_comparison(store, spec.name, out)
+        comparison.files.extend(write_store_report(out, store, spec.name))
     if as_json:
         print(json.dumps(without_nan(comparison.as_dict())))
         return

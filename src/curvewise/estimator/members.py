@@ -22,7 +22,7 @@ from curvewise.training.stacked import fit_stacked
 Array = NDArray[Any]
 Floats = NDArray[np.float64]
 Codes = NDArray[np.int64]
-WEIGHED_ROWS = 50_000  # from which the weights of columns are taken, at most
+WEIGHED_ROWS = 8_000  # from which the weights of columns are taken, at most
 LEAST_SHARE = 0.05  # networks that count less than this share of the best are dropped
 MOST = 2  # networks that are kept for each member, of the four that its training leaves
 
@@ -58,13 +58,20 @@ def fit_ensemble(
     own_scaling = [k % len(scalings) for k in members]
     left_out = [(k // len(scalings)) % folds if folds else -1 for k in members]
     weight = np.stack([(fold != f).astype(np.float64) if folds else fold * -1.0 for f in left_out])
+    if sample_weight is not None:
+        weight *= sample_weight
     families = [settings.family(k) for k in members]
     scale = None
     if not own_network:
+        # By the rows that the member sees: those left out judge its scaling, too.
         rows = some_rows(y, WEIGHED_ROWS, seed)
-        own = None if sample_weight is None else sample_weight[rows]
-        kinds = [column_weights(x[rows], y[rows], kind, sample_weight=own) for kind in scalings]
-        scale = np.stack([kinds[place] for place in own_scaling]).astype(np.float32)
+        few, few_labels = x[rows], y[rows]
+        scale = np.stack(
+            [
+                column_weights(few, few_labels, scalings[place], sample_weight=own)
+                for place, own in zip(own_scaling, weight[:, rows], strict=True)
+            ]
+        ).astype(np.float32)
     fitted = fit_stacked(
         lambda own_seed: settings.build(x.shape[1:], len(counts), own_seed),
         families,
@@ -72,7 +79,7 @@ def fit_ensemble(
         y,
         [recipe.changed(seed_weights=seed + k, seed_lambda=seed + k) for k in members],
         normalization=normalization,
-        sample_weight=weight if sample_weight is None else weight * sample_weight,
+        sample_weight=weight,
         input_scale=scale,
         snapshots=SNAPSHOTS,
         on_progress=on_progress,

@@ -1,0 +1,178 @@
+"""`curvewise report`: a store or a model as one HTML file."""
+
+import json
+import shlex
+import sys
+import warnings
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from curvewise.apps.options import (
+    AsJson,
+    CacheDir,
+    DataDir,
+    Group,
+    ImageSize,
+    Positive,
+    Target,
+)
+from curvewise.errors import InputError
+
+PAGE = "report.html"
+SQLITE = b"SQLite format 3\x00"
+
+
+def report(
+    place: Annotated[
+        Path, typer.Argument(help="A store (runs.db), a model file, or a folder with one.")
+    ],
+    out: Annotated[Path, typer.Option("--out", "-o", help="HTML file to write.")] = Path(
+        "report.html"
+    ),
+    sweep: Annotated[str | None, typer.Option(help="Store: the sweep, if it has several.")] = None,
+    task: Annotated[str | None, typer.Option(help="Store: the task, if it has several.")] = None,
+    beta: Annotated[
+        float | None, typer.Option(help="Store: this imbalance only (default: all).")
+    ] = None,
+    data: Annotated[
+        str | None,
+        typer.Option(help="Model: the source to measure it on (default: that of its training)."),
+    ] = None,
+    target: Target = None,
+    positive: Positive = None,
+    group: Group = None,
+    image_size: ImageSize = None,
+    data_dir: DataDir = None,
+    cache_dir: CacheDir = None,
+    as_json: AsJson = False,
+) -> None:
+    """Write a store's models, or one model, as an interactive page that needs no network."""
+    from curvewise.report.page import plotly_script, write_page
+
+    require_page(out)
+    file = _file(place)
+    store = _is_store(file)
+    chosen = {"--sweep": sweep, "--task": task, "--beta": beta}
+    sources = {
+        "--data": data, "--target": target, "--positive": positive, "--group": group,
+        "--image-size": image_size,
+    }  # fmt: skip
+    for option, value in (sources if store else chosen).items():
+        if value is not None:
+            kind, other = ("models", "a store") if store else ("stores", "a model")
+            raise InputError(f"{option} is for {kind}, got {other}, {file}")
+    plotly_script()  # before a long read of data
+    if store:
+        from curvewise.apps.report_store import store_input
+        from curvewise.sweep.store import Store
+
+        with Store(file, readonly=True) as opened:
+            given = store_input(opened, sweep=sweep, task=task, beta=beta, command=this_command())
+    else:
+        options = {name.removeprefix("--").replace("-", "_"): v for name, v in sources.items()}
+        del options["data"]
+        given = _model_page(file, data, {**options, "data_dir": data_dir, "cache_dir": cache_dir})
+    write_page(given, out)
+    size = out.stat().st_size
+    if as_json:
+        print(json.dumps({"file": str(out), "models": len(given.models), "bytes": size}))
+    else:
+        print(f"{len(given.models):,} curves of {given.task}: {out} ({size / 1e6:.1f} MB)")
+
+
+def _model_page(file: Path, data: str | None, options: dict[str, Any]) -> Any:
+    from curvewise.apps.evaluate import measured_part
+    from curvewise.apps.report_model import model_input
+    from curvewise.artifacts import load_model
+
+    model = load_model(file)
+    source = data or model.record.get("task")
+    if source is None:
+        raise InputError(f"--data must name what to measure {file} on, got none")
+    try:
+        part = measured_part(model, source, **options)
+    except InputError as error:
+        if data is not None:
+            raise
+        raise InputError(f"the model's own data cannot be read, give --data: {error}") from None
+    return model_input(model, file, source, part, options=options, command=this_command())
+
+
+def write_model_report(
+    folder: Path,
+    model: Any,
+    file: Path,
+    source: str,
+    part: Any,
+    tau: float | None,
+    options: dict[str, Any],
+) -> list[Path]:
+    """Write report.html of a model that was just measured; without Plotly, say how to have it."""
+    from curvewise.apps.report_model import model_input
+    from curvewise.report.page import write_page
+
+    if told_missing():
+        return []
+    chosen = None if tau is None else {"tau": tau}
+    kept = {name: value for name, value in options.items() if value not in (None, False)}
+    given = model_input(
+        model, file, source, part, chosen=chosen, options=kept, command=this_command()
+    )
+    return [write_page(given, folder / PAGE)]
+
+
+def write_store_report(folder: Path, store: Any, sweep: str) -> list[Path]:
+    """Write report.html of a sweep that was just compared; without Plotly, say how to have it."""
+    from curvewise.apps.report_store import store_input
+    from curvewise.report.page import write_page
+
+    if told_missing():
+        return []
+    return [write_page(store_input(store, sweep=sweep, command=this_command()), folder / PAGE)]
+
+
+def told_missing() -> bool:
+    """Tell whether there can be no page for want of Plotly; if so, warn."""
+    from curvewise.report.page import INSTALL, has_plotly
+
+    if has_plotly():
+        return False
+    warnings.warn(f"no {PAGE}, which needs Plotly's script: {INSTALL}", stacklevel=2)
+    return True
+
+
+def this_command() -> str:
+    """Return the command that runs, as it was typed."""
+    return shlex.join(["curvewise", *sys.argv[1:]])
+
+
+def require_page(out: Path) -> None:
+    """Raise `InputError` if a file is there that is no report, or no file can be."""
+    if out.is_dir():
+        raise InputError(f"--out must be an HTML file, got the folder {out}")
+    if out.exists() and b'content="Curvewise ' not in out.read_bytes()[:4096]:
+        raise InputError(f"{out} exists and is no report: choose another --out")
+    for above in out.parents:
+        if above.exists() and not above.is_dir():
+            raise InputError(f"--out {out} cannot be written: {above} is a file")
+
+
+def _file(place: Path) -> Path:
+    """Return the store or model; a folder is what train or compare wrote."""
+    if not place.is_dir():
+        if not place.exists():
+            raise InputError(f"there is no {place} to report on; give a store or a model file")
+        return place
+    found = [place / name for name in ("model.safetensors", "runs.db") if (place / name).exists()]
+    if len(found) != 1:
+        raise InputError(
+            f"{place} must hold one of model.safetensors and runs.db, got {len(found) or 'none'}"
+        )
+    return found[0]
+
+
+def _is_store(file: Path) -> bool:
+    with file.open("rb") as opened:
+        return opened.read(len(SQLITE)) == SQLITE

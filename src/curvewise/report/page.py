@@ -1,0 +1,111 @@
+"""The page: one HTML file with its data, its script and the chart library inside, no network."""
+
+import base64
+import hashlib
+import html
+import json
+import os
+import re
+from functools import cache
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from curvewise.errors import InputError
+from curvewise.report.page_data import page_data
+from curvewise.report.page_input import PageInput
+from curvewise.version import VERSION
+
+SCRIPTS = ("statistics", "curves", "charts", "tables", "explorer", "panels", "page")
+INSTALL = 'pip install "curvewise[report]"'
+
+
+def page_html(given: PageInput) -> str:
+    """Return the page as HTML.
+
+    Everything from data is escaped, or lies in JSON that cannot end its element. The page's
+    policy allows these very scripts and nothing from elsewhere.
+    """
+    library = plotly_script()
+    script = "\n".join(_file(f"{name}.js").replace('"use strict";\n', "") for name in SCRIPTS)
+    script = f'"use strict";\n{script}'
+    title = f"{given.task}: {given.class_names[1]} against {given.class_names[0]}"
+    parts = {
+        "policy": _policy(script, library),
+        "version": html.escape(VERSION),
+        "title": html.escape(title),
+        "style": _file("page.css"),
+        "library": html.escape(_library_version(library)),
+        "data": json_for_html(page_data(given)),
+        "plotly": library,
+        "script": script,
+    }
+    # One pass: what is put in is not looked at again.
+    return re.sub(r"\{\{(\w+)\}\}", lambda found: parts[found[1]], _file("page.html"))
+
+
+def write_page(given: PageInput, path: Path) -> Path:
+    """Write the page under its name only when it is complete."""
+    text = page_html(given)
+    part = path.with_name(f".{path.name}.part")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        part.write_text(text, encoding="utf-8", newline="\n")
+        os.replace(part, path)
+    finally:
+        part.unlink(missing_ok=True)
+    return path
+
+
+def json_for_html(data: Any) -> str:
+    r"""Return JSON in which no text can end a script element or begin a comment.
+
+    >>> json_for_html({"class": "</script>"})
+    '{"class":"\\u003c/script\\u003e"}'
+    """
+    text = json.dumps(data, allow_nan=False, separators=(",", ":"))
+    for letter in "<>&":
+        text = text.replace(letter, f"\\u{ord(letter):04x}")
+    return text
+
+
+@cache
+def plotly_script() -> str:
+    """Return the chart library from its installed package."""
+    try:
+        from plotly.offline import get_plotlyjs
+    except ImportError:
+        raise InputError(f"the report needs Plotly's script: {INSTALL}") from None
+    # A page's parser joins line ends, and the policy knows the script by its hash.
+    script = str(get_plotlyjs()).replace("\r\n", "\n").replace("\r", "\n")
+    if "</script" in script.lower() or "<!--" in script:
+        raise InputError("Plotly's script must fit into a page, got one that would end it")
+    return script
+
+
+def has_plotly() -> bool:
+    """Tell whether the chart library is installed."""
+    from importlib.util import find_spec
+
+    return find_spec("plotly") is not None
+
+
+def _library_version(script: str) -> str:
+    found = re.search(r"plotly\.js v([\w.]+)", script[:2000])
+    return found[1] if found else ""
+
+
+def _policy(*scripts: str) -> str:
+    hashes = " ".join(
+        f"'sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}'"
+        for script in scripts
+    )
+    return (
+        f"default-src 'none'; script-src {hashes}; style-src 'unsafe-inline'; "
+        "img-src data: blob:; base-uri 'none'; form-action 'none'"
+    )
+
+
+@cache
+def _file(name: str) -> str:
+    return (resources.files("curvewise.report") / "page_files" / name).read_text(encoding="utf-8")

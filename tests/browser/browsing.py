@@ -1,0 +1,69 @@
+"""Opening pages in Chromium: whatever a page complains of fails the test."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+FLAGS = (
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+)
+SCREENSHOTS = Path(__file__).parents[2] / "out" / "screenshots"
+
+
+class Opener:
+    """Opens pages from files, each in a profile of its own, and collects what is wrong."""
+
+    def __init__(self, browser: Any) -> None:
+        self.browser, self.contexts, self.problems = browser, [], []
+
+    def __call__(self, path: Path, width: int = 1200, **options: Any) -> Any:
+        context = self.browser.new_context(viewport={"width": width, "height": 900}, **options)
+        self.contexts.append(context)
+        page = context.new_page()
+        page.on("console", lambda message: self.problems.append(f"{message.type}: {message.text}"))
+        page.on("pageerror", lambda error: self.problems.append(str(error)))
+        page.on("request", lambda request: self._only_files(request.url))
+        page.goto(path.as_uri())
+        page.wait_for_selector("html[data-ready]", state="attached")
+        return page
+
+    def _only_files(self, url: str) -> None:
+        if not url.startswith(("file:", "blob:", "data:")):
+            self.problems.append(f"asked for {url}")
+
+
+@contextmanager
+def opening(browser: Any) -> Iterator[Opener]:
+    opener = Opener(browser)
+    yield opener
+    for context in opener.contexts:
+        context.close()
+    assert opener.problems == []
+
+
+def until(page: Any, condition: str) -> None:
+    """Wait for a condition; Playwright's own waiting needs `eval`, which the page forbids."""
+    for _ in range(300):
+        if page.evaluate(condition):
+            return
+        page.wait_for_timeout(20)
+    raise AssertionError(f"it never came true that {condition}")
+
+
+def scrolled(page: Any) -> Any:
+    """Scroll through a page, so that all of its charts are drawn."""
+    height = page.evaluate("document.documentElement.scrollHeight")
+    for place in range(0, height, 600):
+        page.evaluate(f"window.scrollTo(0, {place})")
+        page.wait_for_timeout(40)
+    page.evaluate("window.scrollTo(0, 0)")
+    until(page, "curvewiseState.stale.size === 0")
+    page.wait_for_timeout(250)
+    return page

@@ -1,0 +1,71 @@
+"""A real Chromium, and pages for it: one of a small comparison, one of a model, made once."""
+
+import os
+import shutil
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from browsing import FLAGS, Opener, opening
+
+from command_line import command
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Any]:
+    chromium = shutil.which("chromium")
+    if not os.environ.get("CI"):
+        pytest.importorskip("playwright", reason="playwright is in the extra [dev]")
+        if chromium is None:
+            pytest.skip("no chromium on this machine: `make system` installs Debian's")
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        started = playwright.chromium.launch(executable_path=chromium, args=FLAGS)
+        yield started
+        started.close()
+
+
+@pytest.fixture
+def show(browser: Any) -> Iterator[Opener]:
+    with opening(browser) as opener:
+        yield opener
+
+
+@pytest.fixture(scope="module")
+def compared_page(browser: Any, compared: Any) -> Iterator[Any]:
+    """One open page for the tests of a file, which is quicker; each sets what it needs."""
+    with opening(browser) as opener:
+        yield opener(compared.page)
+
+
+@pytest.fixture(scope="module")
+def trained_page(browser: Any, trained: Any) -> Iterator[Any]:
+    with opening(browser) as opener:
+        yield opener(trained.page)
+
+
+@pytest.fixture(scope="session")
+def compared(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """A comparison of two methods on three subsamples, with its store and its page."""
+    out = tmp_path_factory.mktemp("compared")
+    ended = command(
+        "compare", "digits:8", "--beta", 50, "--seeds", 3, "--epochs", 3, "--methods", "vs,lct",
+        "--executor", "serial", "--out", out, "--json",
+    )  # fmt: skip
+    assert ended.code == 0, ended.err
+    return SimpleNamespace(store=out / "runs.db", page=out / "report.html", printed=ended.out)
+
+
+@pytest.fixture(scope="session")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """A model trained over tau, and its page."""
+    out = tmp_path_factory.mktemp("trained")
+    words = ("train", "digits:8", "--beta", 20, "--set", "epochs=20", "--out", out / "model")
+    ended = command(*words, "--json")
+    assert ended.code == 0, ended.err
+    page = out / "report.html"
+    ended = command("report", out / "model", "-o", page)
+    assert ended.code == 0, ended.err
+    return SimpleNamespace(model=out / "model" / "model.safetensors", page=page)

@@ -1,0 +1,290 @@
+"""The operating point explorer against `choose_operating_point`, scipy, and what it copies."""
+
+import json
+import re
+import shlex
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from browsing import scrolled, until
+from scipy.stats import beta as beta_distribution
+
+import curvewise as cw
+from command_line import command
+from curvewise.apps.evaluate import measured_part
+from curvewise.apps.thresholds import short_threshold
+from curvewise.report.page_curves import corners
+from curvewise.sweep.store import Store
+
+IDS = {"max_fpr": "#max-fpr", "min_tpr": "#min-tpr", "cost_ratio": "#cost-ratio"}
+
+
+def percent(text: str) -> float:
+    return float(text.replace("\u00a0", " ").split(" %")[0]) / 100
+
+
+def selected(page, store):
+    """Labels and scores of the model that the page shows."""
+    identity = page.evaluate("curvewiseState.data.models[curvewiseState.model].fill.identity")
+    run = store.run(identity)
+    return store.labels(run.fingerprint), store.scores(identity)
+
+
+@pytest.fixture(autouse=True)
+def nothing_typed(request):
+    for name in {"compared_page", "trained_page"} & set(request.fixturenames):
+        for field in (*IDS.values(), "#prevalence"):
+            request.getfixturevalue(name).fill(field, "")
+
+
+def shown(page) -> dict:
+    ids = ("n-threshold", "n-tpr", "n-fpr", "n-ppv", "n-alarms", "m-tp", "m-fn", "m-fp", "m-tn")
+    return {name: page.inner_text(f"#{name}") for name in ids}
+
+
+def test_twenty_random_targets_give_the_points_of_python(compared_page, compared):
+    page = compared_page
+    rng = np.random.default_rng(5)
+    with Store(compared.store, readonly=True) as store:
+        for number in range(20):
+            index = int(rng.integers(page.evaluate("curvewiseState.data.models.length")))
+            page.select_option("#model", str(index))
+            rule = ("max_fpr", "min_tpr", "cost_ratio")[number % 3]
+            value = (
+                round(float(rng.random()), 3)
+                if rule != "cost_ratio"
+                else float(rng.integers(1, 200))
+            )
+            prevalence = round(float(rng.uniform(0.001, 0.5)), 4) if number % 2 else None
+            page.fill("#prevalence", "" if prevalence is None else str(prevalence))
+            page.fill(IDS[rule], str(value))
+            y, score = selected(page, store)
+            point = cw.choose_operating_point(y, score, **{rule: value}, prevalence=prevalence)
+            state = page.evaluate(
+                "({...curvewiseState.point, threshold: String(curvewiseState.point.threshold)})"
+            )
+            assert float(state["threshold"].replace("Infinity", "inf")) == point.threshold
+            for name in ("tpr", "fpr", "prevalence"):
+                assert state[name] == pytest.approx(getattr(point, name), rel=1e-14)
+            assert (state["tp"], state["fp"]) == (point.true_positives, point.false_positives)
+            for name in ("tpr", "fpr"):
+                assert state[f"{name}Interval"] == pytest.approx(
+                    getattr(point, f"{name}_interval"), rel=1e-9, abs=1e-12
+                )
+            numbers = shown(page)
+            assert percent(numbers["n-tpr"]) == pytest.approx(point.tpr, rel=1e-3)
+            assert percent(numbers["n-fpr"]) == pytest.approx(point.fpr, rel=1e-3)
+            if np.isnan(point.ppv):
+                assert numbers["n-ppv"].startswith("\u2013")
+            else:
+                assert percent(numbers["n-ppv"]) == pytest.approx(point.ppv, rel=1e-3)
+                assert float(numbers["n-threshold"]) == pytest.approx(point.threshold, rel=1e-6)
+            alarms = 1000 * (point.tpr * point.prevalence + point.fpr * (1 - point.prevalence))
+            assert float(numbers["n-alarms"]) == pytest.approx(alarms, rel=1e-3)
+            counts = [
+                int(numbers[f"m-{name}"].replace(",", "")) for name in ("tp", "fn", "fp", "tn")
+            ]
+            assert counts == [
+                point.true_positives,
+                point.n_positive - point.true_positives,
+                point.false_positives,
+                point.n_negative - point.false_positives,
+            ]
+
+
+def test_ties_and_targets_on_corners_are_python_too(compared_page):
+    rng = np.random.default_rng(1)
+    cases, expected = [], []
+    for _ in range(120):
+        n = int(rng.integers(3, 30))
+        y = rng.permutation(np.arange(n) < rng.integers(1, n)).astype(int)
+        score = (rng.integers(0, 6, n) / 2).astype(np.float32)  # many ties
+        found, curve = corners(y, score), cw.roc_curve(y, score)
+        rates = {
+            "fpr": (found.false / found.false[-1]).tolist(),
+            "tpr": (found.true / found.true[-1]).tolist(),
+        }
+        for rule, name, on in (
+            ("max_fpr", "maxFpr", curve.fpr), ("min_tpr", "minTpr", curve.tpr),
+            ("cost_ratio", "costRatio", [0.0, 1.0, 2.0]),
+        ):  # fmt: skip
+            for value in (*map(float, on), *(() if rule == "cost_ratio" else (0.0, 0.37, 1.0))):
+                cases.append([rates, name, value, float(y.mean())])
+                point = cw.choose_operating_point(y, score, **{rule: value})
+                expected.append(np.flatnonzero(found.thresholds == point.threshold).tolist())
+    indices = compared_page.evaluate("cases => cases.map((each) => chooseCorner(...each))", cases)
+    assert [[index] for index in indices] == expected
+
+
+def test_intervals_are_scipys(compared_page, compared):
+    page = compared_page
+    rng = np.random.default_rng(0)
+    cases = [(0, 1), (1, 1), (0, 13335), (13335, 13335), (1, 13335), (13334, 13335)]
+    cases += [
+        (int(rng.integers(n + 1)), n) for n in (2, 7, 50, 999, 13335, 200_000) for _ in range(8)
+    ]
+    found = page.evaluate("cases => cases.map(([k, n]) => rateInterval(k, n))", cases)
+    for (k, n), (low, high) in zip(cases, found, strict=True):
+        expected = beta_distribution.ppf(0.025, k, n - k + 1) if k else 0
+        assert low == pytest.approx(expected, rel=1e-8, abs=1e-15)
+        expected = beta_distribution.ppf(0.975, k + 1, n - k) if k < n else 1
+        assert high == pytest.approx(expected, rel=1e-8)
+
+
+def test_thresholds_are_short_and_call_the_same(compared_page, compared):
+    page = compared_page
+    rng = np.random.default_rng(0)
+    values = (rng.normal(size=300) * 10.0 ** rng.integers(-6, 4, 300)).astype(np.float32)
+    values = np.append(values, np.float32([0.0, 1.0, -1.0, 0.5, 1e-30]))
+    texts = page.evaluate(
+        "values => values.map((value) => thresholdText(value, true))", values.tolist()
+    )
+    for value, text in zip(values, texts, strict=True):
+        below = float(np.nextafter(value, np.float32(-np.inf)))
+        assert below < float(text) <= float(value), text
+        assert float(text) == short_threshold(float(value))
+
+
+def test_dragging_moves_along_the_curve(compared_page, compared):
+    page = scrolled(compared_page)
+    page.locator("#explorer").scroll_into_view_if_needed()
+    page.wait_for_timeout(200)
+    page.fill("#max-fpr", "0.01")
+    before = page.evaluate("curvewiseState.corner")
+    box = page.locator("#handle").bounding_box()
+    x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+    page.mouse.move(x, y)
+    page.mouse.down()
+    page.mouse.move(x + 90, y - 60, steps=6)
+    page.mouse.up()
+    after, point = page.evaluate("[curvewiseState.corner, curvewiseState.point]")
+    assert after > before
+    assert page.input_value("#max-fpr") == ""  # a point chosen by hand follows no rule
+    assert percent(page.inner_text("#n-fpr")) == pytest.approx(point["fpr"], rel=1e-3)
+    moved = page.locator("#handle").bounding_box()
+    assert moved["x"] > box["x"]
+    nearest = page.evaluate(
+        """([x, y]) => { const stage = document.querySelector('.stage').getBoundingClientRect();
+        return nearestCorner(curvewiseState, x - stage.left, y - stage.top); }""",
+        [x + 90, y - 60],
+    )
+    assert nearest == after
+
+
+def test_the_keyboard_moves_it_and_a_reader_is_told(compared_page, compared):
+    page = compared_page
+    page.fill("#max-fpr", "0.05")
+    corner = page.evaluate("curvewiseState.corner")
+    page.locator("#explorer").scroll_into_view_if_needed()
+    page.wait_for_selector("#handle", state="visible")
+    page.focus("#handle")
+    page.keyboard.press("ArrowRight")
+    assert page.evaluate("curvewiseState.corner") == corner + 1
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("ArrowLeft")
+    assert page.evaluate("curvewiseState.corner") == corner - 1
+    page.keyboard.press("End")
+    assert percent(page.inner_text("#n-tpr")) == 1
+    assert float(page.get_attribute("#handle", "aria-valuenow")) == 1
+    page.keyboard.press("Home")
+    assert "nothing is called positive" in page.inner_text("#n-threshold")
+    until(page, "document.querySelector('#spoken').textContent.includes('TPR 0')")
+    assert page.get_attribute("#spoken", "aria-live") == "polite"
+
+
+def test_bad_targets_are_told_and_change_nothing(compared_page, compared):
+    page = compared_page
+    page.fill("#max-fpr", "0.05")
+    before = shown(page)
+    for field, text in (
+        ("#max-fpr", "1.5"),
+        ("#min-tpr", "x"),
+        ("#cost-ratio", "-1"),
+        ("#prevalence", "0"),
+    ):
+        page.fill(field, text)
+        assert f"got {text}" in page.inner_text("#target-error")
+        assert shown(page) == before
+        page.fill(field, "")
+    page.fill("#max-fpr", "5 %")
+    assert shown(page) == before
+
+
+def copied(page, kind: str) -> str:
+    page.click(f"#copy-{kind}")
+    until(page, "document.querySelector('#copied').textContent !== ''")
+    return page.text_content("#copy-text")
+
+
+def test_what_is_copied_of_a_store_runs(compared_page, compared):
+    page = compared_page
+    page.fill("#min-tpr", "0.8")
+    with Store(compared.store, readonly=True) as store:
+        y, score = selected(page, store)
+    point = cw.choose_operating_point(y, score, min_tpr=0.8)
+    done = subprocess.run(
+        [sys.executable, "-c", copied(page, "python")], capture_output=True, text=True, check=True
+    )
+    assert (
+        f"true_positives={point.true_positives}, false_positives={point.false_positives},"
+        in done.stdout
+    )
+    train, predict = copied(page, "command").splitlines()[1:]
+    words = shlex.split(train)
+    assert words[:3] == ["curvewise", "train", "digits:8"]
+    assert words[words.index("--beta") + 1] == "50"
+    assert "epochs=3" in words
+    assert shlex.split(predict)[-2:] == ["--max-fpr", str(point.fpr)]
+
+
+def test_the_tau_slider_moves_the_point_of_one_half(trained_page, trained):
+    page = scrolled(trained_page)
+    model = cw.load(trained.model)
+    x, y, _ = measured_part(model, "digits:8")
+    for place, tau in ((0, 0.0), (3, 1.5), (6, 3.0)):
+        page.evaluate(
+            """place => { const slider = document.querySelector('#swept'); slider.value = place;
+            slider.dispatchEvent(new Event('input')); }""",
+            place,
+        )
+        assert page.inner_text("#swept-value") == f"{tau:g}"
+        score = model.scores(x, tau=tau)
+        row = page.evaluate("curvewiseState.data.models[curvewiseState.model]")
+        assert row["auc"] == pytest.approx(cw.auc(y, score), abs=1e-6)
+        assert row["tpr_zero"] == pytest.approx((score[y == 1] >= 0).mean(), abs=1e-5)
+        assert row["fpr_zero"] == pytest.approx((score[y == 0] >= 0).mean(), abs=1e-5)
+
+
+def test_what_is_copied_of_a_model_runs(trained_page, trained, tmp_path, monkeypatch):
+    page = trained_page
+    page.evaluate(
+        """() => { const slider = document.querySelector('#swept'); slider.value = 2;
+        slider.dispatchEvent(new Event('input')); }"""
+    )
+    page.fill("#max-fpr", "0.02")
+    model = cw.load(trained.model)
+    x, y, _ = measured_part(model, "digits:8")
+    point = cw.choose_operating_point(y, model.scores(x, tau=1.0), max_fpr=0.02)
+    done = subprocess.run(
+        [sys.executable, "-c", copied(page, "python")], capture_output=True, text=True, check=True
+    )
+    assert (
+        f"true_positives={point.true_positives}, false_positives={point.false_positives},"
+        in done.stdout
+    )
+    monkeypatch.chdir(tmp_path)
+    np.savez("new.npz", x=x)
+    text = copied(page, "command")
+    assert "--tau 1 " in text
+    ended = command(*shlex.split(text)[1:], "--json")
+    assert ended.code == 0, ended.err
+    assert json.loads(ended.out)["positive"] == point.true_positives + point.false_positives
+
+
+def test_a_point_that_calls_nothing_positive_has_no_command(compared_page, compared):
+    page = compared_page
+    page.fill("#cost-ratio", "0")
+    page.click("#copy-command")
+    assert re.search("nothing positive", page.inner_text("#copied"))

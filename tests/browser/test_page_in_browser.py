@@ -1,0 +1,241 @@
+"""The page in a browser: what people see, hover, click, filter, download and print."""
+
+import csv
+import io
+import json
+
+import numpy as np
+import pytest
+from browsing import SCREENSHOTS, scrolled, until
+
+from curvewise.report.page import write_page
+from curvewise.sweep.store import Store
+from page_samples import page_input, page_models
+
+
+@pytest.fixture(autouse=True)
+def nothing_filtered(request):
+    """One page serves most tests: each begins with the whole table and linear rates."""
+    if "compared_page" in request.fixturenames:
+        page = request.getfixturevalue("compared_page")
+        page.fill("#filter", "")
+        page.uncheck("#every-curve")
+        page.check("input[value=linear]")
+        page.mouse.move(0, 0)
+
+
+def svg_text(page, selector):
+    return " ".join(page.locator(selector).first.text_content().split())
+
+
+def test_it_opens_and_answers_without_a_complaint(compared_page, compared):
+    page = scrolled(compared_page)
+    text = page.inner_text("#answer-text")
+    rows = {row["label"]: row for row in json.loads(compared.printed)["methods"]}
+    best = max(rows.values(), key=lambda row: row["mean"])
+    assert text.startswith(f"{best['label']} has the higher mean AUC: {best['mean']:.4f}")
+    assert "95 % interval" in text
+    assert "positives" in page.inner_text("#warnings")
+    assert page.locator(".js-plotly-plot").count() == 6 + 3 + 1
+
+
+@pytest.mark.parametrize("which", ["many", "trained"])
+def test_axe_finds_nothing_serious(show, which, request, tmp_path):
+    from axe_playwright_python.sync_playwright import Axe
+
+    if which == "many":  # few suffice: it looks at every dot
+        given = page_input(page_models(betas=(10.0, 100.0), seeds=2))
+        path = write_page(given, tmp_path / "report.html")
+    else:
+        path = request.getfixturevalue(which).page
+    page = scrolled(show(path, bypass_csp=True))
+    page.evaluate("for (const each of document.querySelectorAll('details')) each.open = true")
+    page.click("#copy-python")
+    contrast = {"runOnly": {"type": "rule", "values": ["color-contrast"]}}
+    for theme, options in (("light", {}), ("dark", contrast)):
+        if theme == "dark":
+            page.click("#theme")
+            page.wait_for_timeout(500)
+        found = Axe().run(page, options=options).response["violations"]
+        serious = [each for each in found if each["impact"] in ("serious", "critical")]
+        told = [(each["id"], [n["html"][:150] for n in each["nodes"][:3]]) for each in serious]
+        assert told == [], theme
+
+
+def test_hovering_a_curve_tells_rates_and_threshold(compared_page):
+    page = scrolled(compared_page)
+    page.locator("#explorer").scroll_into_view_if_needed()
+    page.wait_for_timeout(200)
+    box = page.locator("#point-chart").bounding_box()
+    x, y = page.evaluate(
+        """() => {
+        const state = window.curvewiseState;
+        const at = pixels(state);
+        const curve = state.curves[state.model];
+        const i = Math.floor(curve.fpr.length / 2);
+        return [at.x(curve.fpr[i]), at.y(curve.tpr[i])];
+    }"""
+    )
+    page.mouse.move(box["x"] + x + 3, box["y"] + y)
+    page.mouse.move(box["x"] + x, box["y"] + y)
+    page.wait_for_selector("#point-chart .hovertext")
+    text = svg_text(page, "#point-chart .hovertext")
+    assert "TPR" in text
+    assert "FPR" in text
+    assert "threshold" in text
+
+
+def test_hovering_and_clicking_a_dot_of_the_spread(compared_page):
+    page = scrolled(compared_page)
+    page.locator("#spread-chart").scroll_into_view_if_needed()
+    page.wait_for_timeout(200)
+    dot = page.locator("#spread-chart .points path.point").nth(10)
+    box = dot.bounding_box()
+    page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+    page.wait_for_selector("#spread-chart .hovertext")
+    text = svg_text(page, "#spread-chart .hovertext")
+    assert "omega =" in text
+    assert "AUC" in text
+    page.mouse.click(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+    page.wait_for_timeout(300)
+    name = page.evaluate(
+        "modelName(curvewiseState.data, curvewiseState.data.models[curvewiseState.model])"
+    )
+    assert name.split(", ")[0] in text
+
+
+def test_bands_single_curves_and_logarithmic_rates(compared_page):
+    page = compared_page
+    count = "document.querySelector('#roc-chart').data.length"
+    before = page.evaluate(count)
+    page.check("#every-curve")
+    until(page, f"{count} === {before + 2}")
+    page.check("input[value=log]")
+    until(page, "document.querySelector('#roc-chart')._fullLayout.xaxis.type === 'log'")
+    page.check("input[value=corner]")
+    until(page, "document.querySelector('#roc-chart')._fullLayout.xaxis.range[1] < 0.11")
+    page.check("input[value=std]")
+    narrow, wide = page.evaluate(
+        """() => {
+        const { data } = curvewiseState;
+        const drawn = document.querySelector('#roc-chart').data[2].y;
+        return [drawn[100], data.bands[0].high[100]];
+    }"""
+    )
+    assert narrow < wide
+
+
+def test_filter_sort_and_download(compared_page, compared, tmp_path):
+    page = compared_page
+    with Store(compared.store, readonly=True) as store:
+        records = [r for r in store.runs("compare") if r.state == "done"]
+    everything = len(records)
+    assert page.inner_text("#run-count") == f"{everything} of {everything} models"
+    assert page.locator("#runs tbody tr").count() == 50
+    page.click("#more")
+    assert page.locator("#runs tbody tr").count() == everything
+    areas = [float(text) for text in page.locator("#runs tbody td:nth-child(6)").all_inner_texts()]
+    assert areas == sorted(areas, reverse=True)
+    assert areas[0] == pytest.approx(max(r.auc for r in records), abs=5.1e-5)
+    page.click("#runs thead button[data-key=auc]")
+    areas = [float(text) for text in page.locator("#runs tbody td:nth-child(6)").all_inner_texts()]
+    assert areas == sorted(areas)
+    assert page.get_attribute("#runs thead th:nth-child(6)", "aria-sort") == "ascending"
+    page.fill("#filter", "lct omega=0.5 auc>0.5")
+    expected = [
+        r for r in records
+        if r.run.method == "lct" and r.run.settings["omega"] == 0.5 and round(r.auc, 7) > 0.5
+    ]  # fmt: skip
+    assert page.inner_text("#run-count") == f"{len(expected)} of {everything} models"
+    with page.expect_download() as waiting:
+        page.click("#download")
+    waiting.value.save_as(tmp_path / "models.csv")
+    rows = list(csv.DictReader(io.StringIO((tmp_path / "models.csv").read_text())))
+    assert len(rows) == len(expected)
+    assert [float(row["auc"]) for row in rows] == pytest.approx(
+        sorted(r.auc for r in expected), abs=1e-6
+    )
+    assert {row["tau"] for row in rows} == {r.run.settings["tau"] for r in expected}
+    page.fill("#filter", "nothing of the kind")
+    assert page.locator("#runs tbody tr").count() == 0
+
+
+def test_names_from_data_are_shown_as_they_are(show, tmp_path):
+    names = ("<b>no</b>", "<script>alert(1)</script>")
+    models = page_models()
+    for model in models:
+        model.settings["note"] = '=HYPERLINK("x")'
+    given = page_input(models, task="</script>", class_names=names)
+    page = scrolled(show(write_page(given, tmp_path / "report.html")))
+    assert names[1] in page.inner_text("#question")
+    assert names[1] in page.inner_text(".matrix")
+    assert names[1] in svg_text(page, "#histogram-chart .legend")
+    assert page.inner_text("h1").startswith("</script>:")
+    assert page.locator("main b").count() == 0
+    line = page.evaluate("runsCsv(curvewiseState)").splitlines()[1]
+    assert '"\'=HYPERLINK(""x"")"' in line  # which no spreadsheet runs
+
+
+def test_several_betas_are_chosen_above(show, tmp_path):
+    given = page_input(page_models(betas=(10.0, 100.0)))
+    page = scrolled(show(write_page(given, tmp_path / "report.html")))
+    page.select_option("#group", label="beta = 100")
+    until(page, "curvewiseState.data.models[curvewiseState.model].group === 1")
+    assert "beta = 100" in page.inner_text("#question")
+    assert page.locator("#model option").count() == 8
+    page.locator("#runs tr[data-model='3'] button").click()  # a model of the first beta
+    until(page, "curvewiseState.group === 0")
+    assert page.input_value("#group") == "0"
+    assert "beta = 10;" in page.inner_text("#question")
+    assert page.input_value("#model") == "3"
+
+
+def test_hyperparameters_have_fits_and_a_heat_map(compared_page):
+    page = scrolled(compared_page)
+    assert page.locator("#panels .chart").count() == 3
+    titles = page.locator("#panels .gtitle").all_text_contents()
+    assert all(title.startswith("R²") for title in titles)
+    page.select_option("#metric", "tpr_01")
+    page.select_option("#settings-method", label="VS + LCT")
+    page.select_option("#heat-x", "gamma")
+    cells = page.evaluate("document.querySelector('#heat-chart').data[0].z")
+    own = page.evaluate(
+        "curvewiseState.data.models.filter(m => m.method === 1)"
+        ".map(m => [m.settings.tau, m.settings.gamma, m.tpr_01])"
+    )
+    expected = np.mean([value for tau, gamma, value in own if tau == "0:3:0" and gamma == 0])
+    assert cells[0][0] == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("which", ["compared", "trained"])
+def test_nothing_is_cut_and_screenshots_are_kept(show, which, request):
+    page = show(request.getfixturevalue(which).page)
+    SCREENSHOTS.mkdir(parents=True, exist_ok=True)
+    for width in (1200, 375):
+        page.set_viewport_size({"width": width, "height": 900})
+        for theme in ("light", "dark"):
+            if page.evaluate("document.documentElement.dataset.theme") != theme:
+                page.click("#theme")
+            scrolled(page)
+            assert page.evaluate("document.documentElement.scrollWidth") == width
+            page.screenshot(path=SCREENSHOTS / f"{which}-{width}-{theme}.png", full_page=True)
+
+
+def test_the_theme_can_be_changed(compared_page):
+    page = compared_page
+    page.click("#theme")
+    assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(20, 23, 28)"
+    until(page, "document.querySelector('#roc-chart')._fullLayout.font.color === '#e8ebef'")
+    assert page.get_attribute("#theme", "aria-pressed") == "true"
+    page.click("#theme")
+    until(page, "document.querySelector('#roc-chart')._fullLayout.font.color !== '#e8ebef'")
+
+
+def test_print_is_light_and_whole_and_dark_is_the_systems(show, compared):
+    page = show(compared.page, color_scheme="dark")
+    assert page.evaluate("document.documentElement.dataset.theme") == "dark"
+    SCREENSHOTS.mkdir(parents=True, exist_ok=True)
+    page.pdf(path=SCREENSHOTS / "printed.pdf", format="A4", print_background=True)
+    page.wait_for_timeout(500)
+    assert page.locator(".js-plotly-plot").count() == 10  # all were drawn for it
+    assert page.evaluate("document.documentElement.dataset.theme") == "dark"

@@ -1,0 +1,272 @@
+"""The page's data against scikit-learn, numpy and plain loops."""
+
+import base64
+import json
+import zlib
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from page_samples import page_input, page_models
+from scipy.stats import t as student
+from sklearn.calibration import calibration_curve
+from sklearn.metrics import average_precision_score, brier_score_loss, roc_auc_score, roc_curve
+
+import curvewise as cw
+from curvewise.errors import InputError
+from curvewise.report.page_answer import answer, difference, warnings_of
+from curvewise.report.page_calibration import histogram, probability, reliability
+from curvewise.report.page_curves import corners, packed_corners
+from curvewise.report.page_data import GRID, RECALL, page_data
+from curvewise.report.page_input import PageModel
+from curvewise.report.page_settings import setting_number
+
+labelled = st.integers(0, 2**32 - 1).map(np.random.default_rng)
+
+
+def samples(rng, ties):
+    n = int(rng.integers(2, 60))
+    y = rng.permutation(np.arange(n) < rng.integers(1, n))
+    score = rng.integers(0, 8, n) / 2 if ties else rng.normal(size=n)
+    return y.astype(int), score.astype(np.float32)
+
+
+@settings(max_examples=150, deadline=None)
+@given(labelled, st.booleans())
+def test_corners_are_points_of_the_curve_with_its_area(rng, ties):
+    y, score = samples(rng, ties)
+    fpr, tpr, thresholds = roc_curve(y, score, drop_intermediate=False)
+    every = set(zip(fpr.tolist(), tpr.tolist(), thresholds.tolist(), strict=True))
+    found = corners(y, score)
+    rates = found.false / (y == 0).sum(), found.true / y.sum()
+    assert set(zip(*(each.tolist() for each in (*rates, found.thresholds)), strict=True)) <= every
+    assert np.trapezoid(rates[1], rates[0]) == pytest.approx(roc_auc_score(y, score), abs=1e-12)
+
+
+def chosen(found, rule, value, share):
+    """The page's rule, as a plain loop over its corners: the first among equals."""
+    positives, negatives = found.true[-1], found.false[-1]
+    best, least = None, None
+    for false, true, threshold in zip(*found, strict=True):
+        fpr, tpr = false / negatives, true / positives
+        if rule == "max_fpr":
+            cost = None if fpr > value else -tpr
+        elif rule == "min_tpr":
+            cost = None if tpr < value else (fpr, -tpr)
+        else:
+            cost = value * share * (1 - tpr) + (1 - share) * fpr
+        if cost is not None and (least is None or cost < least):
+            best, least = float(threshold), cost
+    return best
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    labelled, st.booleans(), st.floats(0, 1), st.sampled_from(("max_fpr", "min_tpr", "cost_ratio"))
+)
+def test_no_rule_ever_chooses_a_point_that_was_left_out(rng, ties, value, rule):
+    y, score = samples(rng, ties)
+    value = value * 30 if rule == "cost_ratio" else value
+    expected = cw.choose_operating_point(y, score, **{rule: value}).threshold
+    assert chosen(corners(y, score), rule, value, y.mean()) == expected
+
+
+def unpacked(packed):
+    data = zlib.decompress(base64.b64decode(packed["data"]))
+    total, found, start = sum(packed["lengths"]), [], 0
+    for kind in ("<u4", "<u4", f"<f{packed['bytes']}"):
+        size = np.dtype(kind).itemsize
+        planes = np.frombuffer(data, np.uint8, total * size, start).reshape(size, total)
+        found.append(np.ascontiguousarray(planes.T).view(kind)[:, 0])
+        start += total * size
+    assert start == len(data)
+    ends = np.cumsum(packed["lengths"])[:-1]
+    return [np.split(each, ends) for each in found]
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+def test_packed_corners_come_back_exactly(kind):
+    rng = np.random.default_rng(0)
+    y = np.arange(300) % 7 == 0
+    curves = [corners(y, (rng.normal(size=300) + y).astype(kind)) for _ in range(3)]
+    packed = packed_corners(curves)
+    assert packed["bytes"] == np.dtype(kind).itemsize
+    for curve, false, true, thresholds in zip(curves, *unpacked(packed), strict=True):
+        np.testing.assert_array_equal(np.cumsum(false), curve.false)
+        np.testing.assert_array_equal(np.cumsum(true), curve.true)
+        np.testing.assert_array_equal(thresholds, curve.thresholds)
+
+
+def test_metrics_of_every_model():
+    given = page_input(page_models(ties=True))
+    data = page_data(given)
+    for model, row in zip(given.models, data["models"], strict=True):
+        y, score = model.y, model.score
+        assert row["auc"] == pytest.approx(roc_auc_score(y, score), abs=1e-6)
+        assert row["average_precision"] == pytest.approx(
+            average_precision_score(y, score), rel=1e-5
+        )
+        assert row["tpr_zero"] == pytest.approx((score[y == 1] >= 0).mean(), rel=1e-5)
+        assert row["fpr_zero"] == pytest.approx((score[y == 0] >= 0).mean(), rel=1e-5)
+        fpr, tpr, _ = roc_curve(y, score, drop_intermediate=False)
+        last = np.flatnonzero(fpr <= 0.01)[-1]
+        slope = (tpr[last + 1] - tpr[last]) / (fpr[last + 1] - fpr[last])
+        assert row["tpr_01"] == pytest.approx(tpr[last] + slope * (0.01 - fpr[last]), rel=1e-5)
+        p = 1 / (1 + np.exp(-score.astype(float)))
+        assert row["brier"] == pytest.approx(brier_score_loss(y, p), rel=1e-4)
+
+
+def test_reliability_is_scikit_learns():
+    rng = np.random.default_rng(1)
+    y = rng.integers(0, 2, 500)
+    z = rng.normal(size=500) * 2 + y
+    found = reliability(y, z)
+    shares, means = calibration_curve(y, probability(z), n_bins=10, strategy="uniform")
+    np.testing.assert_allclose(found["p"], means, rtol=1e-4)
+    np.testing.assert_allclose(np.array(found["k"]) / found["n"], shares, rtol=1e-12)
+    assert sum(found["n"]) == 500
+    assert sum(found["k"]) == y.sum()
+
+
+def test_histograms_count_every_sample():
+    rng = np.random.default_rng(2)
+    y, score = rng.integers(0, 2, 200), rng.normal(size=200)
+    found = histogram(y, score)
+    assert sum(found["negative"]) == (y == 0).sum()
+    edges = np.linspace(score.min(), score.max(), 41)
+    first = ((score >= edges[0]) & (score < edges[1]) & (y == 1)).sum()
+    assert found["positive"][0] == first
+    same = histogram([0, 1], [2.0, 2.0])
+    assert sum(same["negative"]) == sum(same["positive"]) == 1
+
+
+def test_bands_average_the_curves_of_a_method():
+    given = page_input()
+    data = page_data(given)
+    place = int(np.argmin(np.abs(GRID - 0.2)))
+    own = [model for model in given.models if model.label == "VS"]
+    rates = []
+    for model in own:
+        fpr, tpr, _ = roc_curve(model.y, model.score, drop_intermediate=False)
+        rates.append(tpr[fpr <= GRID[place] + 1e-12].max())  # upright steps only: no ties here
+    band = data["bands"][0]
+    assert band["models"] == 4
+    step = 1 / 360  # a slanted line between two corners is at most one negative wide
+    assert data["grid"][place + 1] == pytest.approx(0.2)
+    assert band["mean"][place + 1] == pytest.approx(np.mean(rates), abs=1e-4 + step)
+    assert band["low"][place + 1] == pytest.approx(min(rates), abs=1e-4)
+    assert band["high"][place + 1] == pytest.approx(max(rates), abs=1e-4)
+    half = int(np.argmin(np.abs(RECALL - 0.5)))
+    precisions = []
+    for model in own:
+        ordered = np.sort(model.score[model.y == 1])[::-1]
+        threshold = ordered[int(np.ceil(0.5 * len(ordered))) - 1]
+        called = model.score >= threshold
+        precisions.append(model.y[called].mean())
+    assert data["precision"][0]["mean"][half] == pytest.approx(np.mean(precisions), abs=1e-3)
+
+
+def test_panels_fit_as_numpy_does():
+    given = page_input(page_models(models=8))
+    data = page_data(given)
+    (panel,) = (p for p in data["panels"] if p["method"] == 0 and p["setting"] == "tau")
+    x = np.array([model.settings["tau"] for model in given.models if model.label == "VS"])
+    y = np.array([row["auc"] for row in data["models"] if row["method"] == 0])
+    coefficients = np.polyfit(x, y, 2)
+    left = y - np.polyval(coefficients, x)
+    fit = panel["fits"]["auc"]
+    assert fit["r2"] == pytest.approx(1 - (left**2).sum() / ((y - y.mean()) ** 2).sum(), abs=1e-3)
+    np.testing.assert_allclose(fit["y"], np.polyval(coefficients, fit["x"]), atol=1e-4)
+    (dense,) = (p for p in data["panels"] if p["method"] == 1 and p["setting"] == "tau")
+    assert dense["x"] == pytest.approx([0.1 * k for k in range(8)])
+    assert "density" in dense["axis"]
+
+
+def test_settings_as_numbers():
+    assert setting_number(True) is None
+    assert setting_number("0:3") is None
+    assert setting_number(2) == 2.0
+
+
+def test_the_answer_has_the_corrected_interval():
+    given = page_input(page_models(seeds=4))
+    cells = given.cells(100.0)
+    means = {
+        label: np.array(
+            [np.mean([roc_auc_score(c.y, s) for s in np.asarray(c.scores[label])]) for c in cells]
+        )
+        for label in ("VS", "VS + LCT")
+    }
+    d = means["VS + LCT"] - means["VS"]
+    half = student.ppf(0.975, 3) * d.std(ddof=1) * np.sqrt(1 / 4 + 400 / 400)
+    found = difference(cells, "VS + LCT", "VS")
+    assert (found.value, found.low, found.high) == pytest.approx(
+        (d.mean(), d.mean() - half, d.mean() + half)
+    )
+    first, second = answer(cells)
+    assert first.startswith("VS + LCT has the higher mean AUC")
+    assert f"{d.mean():+.4f}" in second
+    assert "4 subsamples" in second
+    assert ("holds 0" in second) == (abs(d.mean()) <= half)
+
+
+def test_the_answer_on_one_subsample_is_delongs():
+    cells = page_input().cells(100.0)
+    areas = {label: cells[0].areas[label] for label in ("VS", "VS + LCT")}
+    medians = {
+        label: np.asarray(cells[0].scores[label])[np.argsort(values)[1]]
+        for label, values in areas.items()
+    }
+    expected = cw.compare_auc(cells[0].y, medians["VS + LCT"], medians["VS"])
+    found = difference(cells, "VS + LCT", "VS")
+    assert (found.low, found.high) == (expected.low, expected.high)
+    assert f"{expected.difference:+.4f}" in answer(cells)[1]
+
+
+def test_few_positives_are_a_warning():
+    few = warnings_of(page_input(page_models(n=2000, share=0.01)).cells(100.0))
+    assert [text for text in few if "only 20 positives" in text]
+    assert warnings_of(page_input(page_models(n=2000, share=0.2)).cells(100.0)) == []
+    assert (
+        "999 negatives" in warnings_of(page_input(page_models(n=1999, share=0.5)).cells(100.0))[0]
+    )
+
+
+def test_several_betas_are_groups_of_their_own():
+    data = page_data(page_input(page_models(betas=(10.0, None))))
+    assert [group["name"] for group in data["groups"]] == ["beta = 10", "data as they are"]
+    assert len(data["bands"]) == 4
+    assert {row["group"] for row in data["models"]} == {0, 1}
+    assert {panel["group"] for panel in data["panels"]} == {0, 1}
+
+
+def test_the_first_model_is_a_typical_one_of_the_best_method():
+    data = page_data(page_input())
+    own = sorted(row["auc"] for row in data["models"] if row["method"] == 1)
+    assert data["models"][data["chosen"]]["auc"] == own[1]
+
+
+def test_one_model_at_several_tau_answers_for_the_chosen_one():
+    y = np.arange(100) % 4 == 0
+    rng = np.random.default_rng(0)
+    models = [
+        PageModel("VS + LCT", 9.0, 0, y, rng.normal(size=100) + y, {"tau": tau})
+        for tau in (0.0, 1.5, 3.0)
+    ]
+    data = page_data(page_input(models, swept="tau", chosen=1))
+    assert data["bands"] == []
+    assert data["groups"][0]["about"] == "At tau = 1.5: "
+    assert f"{roc_auc_score(y, models[1].score):.4f}" in data["groups"][0]["answer"][0]
+
+
+def test_all_of_it_is_plain_json():
+    data = page_data(page_input())
+    assert json.loads(json.dumps(data, allow_nan=False)) == data
+
+
+def test_bad_input():
+    with pytest.raises(InputError, match="at least one finished model"):
+        page_input([])
+    with pytest.raises(InputError, match="shape"):
+        page_input([PageModel("VS", None, 0, [0, 1], [0.5])])
