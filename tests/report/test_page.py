@@ -8,11 +8,11 @@ import sys
 from html.parser import HTMLParser
 
 import pytest
-from page_samples import page_input, page_models
 
 from curvewise.errors import InputError
 from curvewise.report import page
 from curvewise.report.page import json_for_html, page_html, write_page
+from page_samples import page_input, page_models
 
 EVIL = ("<script>alert(1)</script>", "</script><!-- <b>&amp;")
 

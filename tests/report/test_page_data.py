@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from page_samples import page_input, page_models
 from scipy.stats import t as student
 from sklearn.calibration import calibration_curve
 from sklearn.metrics import average_precision_score, brier_score_loss, roc_auc_score, roc_curve
@@ -21,6 +20,7 @@ from curvewise.report.page_curves import corners, packed_corners
 from curvewise.report.page_data import GRID, RECALL, page_data
 from curvewise.report.page_input import PageModel
 from curvewise.report.page_settings import setting_number
+from page_samples import page_input, page_models
 
 labelled = st.integers(0, 2**32 - 1).map(np.random.default_rng)
 

@@ -7,6 +7,7 @@ import numpy as np
 
 from curvewise.errors import InputError
 from curvewise.report.figures import GOLDEN, color_of, draw_box
+from curvewise.report.panel_figures import write_title
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -186,7 +187,7 @@ def _draw_growth(
 
 
 def plot_methods(
-    differences: Mapping[str, Mapping[str, Values]], *, ylabel: str, title: str
+    differences: Mapping[str, Mapping[str, Values]], *, ylabel: str, title: str, caption: str = ""
 ) -> "Figure":
     """Draw differences by method and way of using its models: a dot a task, a bar at the mean.
 
@@ -220,5 +221,5 @@ def plot_methods(
     axes.grid(axis="y", color="0.92")
     axes.set_axisbelow(True)
     axes.legend(loc="best", fontsize="small", ncols=2)
-    axes.set_title(title, fontsize="medium")
+    write_title(figure, title, caption)
     return figure

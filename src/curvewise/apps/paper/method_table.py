@@ -152,7 +152,8 @@ def _present(data: Data, profile: Profile) -> Outcome:
             NAME: plot_methods(
                 differences,
                 ylabel=f"AUC less that of {VS_ALONE}",
-                title=f"{len(tasks)} tasks, beta = 100\n({caption_of(profile, tasks)})",
+                title=f"{len(tasks)} tasks, beta = 100",
+                caption=caption_of(profile, tasks),
             )
         },
     )
