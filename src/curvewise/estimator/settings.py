@@ -66,7 +66,7 @@ class Settings:
     steps: int | None = None
     batch_size: int | None = None
     learning_rate: float = 2e-3
-    weight_decay: float = 3.0
+    weight_decay: float = 1.0
     network: Callable[[tuple[int, ...], int], nn.Module] | None = None
 
     @classmethod
