@@ -87,7 +87,9 @@ def test_block_runs(text, tmp_path):
     run_python(text, tmp_path)
 
 
-@pytest.mark.parametrize("page", SESSIONS)
+@pytest.mark.parametrize(
+    "page", [SESSIONS[0], *(pytest.param(page, marks=pytest.mark.slow) for page in SESSIONS[1:])]
+)
 def test_a_page_to_type_along_runs_from_top_to_bottom(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
