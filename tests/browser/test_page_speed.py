@@ -1,7 +1,5 @@
 """How fast a large page is: 96 models on 13,335 samples, measured by the browser's own clock."""
 
-import os
-
 import numpy as np
 import pytest
 from browsing import until
@@ -59,6 +57,4 @@ def test_a_large_page_loads_in_two_seconds_and_a_drag_step_is_instant(browser, t
     assert moved > 0
     assert np.median(steps) < 50
     # Of several loads the fastest: other programs on the machine can only slow one down.
-    if min(ready) >= 2000 and os.getloadavg()[0] > os.cpu_count() and not os.environ.get("CI"):
-        pytest.skip(f"charts after {min(ready):.0f} ms, but others keep the machine busy")
     assert min(ready) < 2000

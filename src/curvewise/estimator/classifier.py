@@ -1,6 +1,7 @@
 """What both estimators share: scikit-learn's methods over an `Ensemble`."""
 
 import warnings
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Self
@@ -30,7 +31,7 @@ Array = NDArray[Any]
 Floats = NDArray[np.float64]
 
 
-class FamilyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class FamilyClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[misc]
     """An ensemble over losses as a scikit-learn classifier; see `LCTClassifier`."""
 
     ensemble_: Ensemble
@@ -38,9 +39,9 @@ class FamilyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     classes_: Array
     class_counts_: Array
 
+    @abstractmethod
     def _settings(self) -> Settings:
         """Return how members are trained, or raise for a parameter that cannot be used."""
-        raise NotImplementedError
 
     def fit(
         self,

@@ -1,6 +1,6 @@
 """Training the members of an ensemble, and judging them by the rows that they left out."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -61,17 +61,8 @@ def fit_ensemble(
     if sample_weight is not None:
         weight *= sample_weight
     families = [settings.family(k) for k in members]
-    scale = None
-    if not own_network:
-        # By the rows that the member sees: those left out judge its scaling, too.
-        rows = some_rows(y, WEIGHED_ROWS, seed)
-        few, few_labels = x[rows], y[rows]
-        scale = np.stack(
-            [
-                column_weights(few, few_labels, scalings[place], sample_weight=own)
-                for place, own in zip(own_scaling, weight[:, rows], strict=True)
-            ]
-        ).astype(np.float32)
+    kinds = [scalings[place] for place in own_scaling]
+    scale = None if own_network else member_scales(x, y, kinds, weight, seed)
     fitted = fit_stacked(
         lambda own_seed: settings.build(x.shape[1:], len(counts), own_seed),
         families,
@@ -110,6 +101,23 @@ def fit_ensemble(
         out = np.array([left_out[k] for k in good] * len(taken))
         judge(made, x, y, fold, out, np.array(group_of))
     return joined(before, made).pruned(LEAST_SHARE, MOST * settings.n_members)
+
+
+def member_scales(
+    x: Array, y: Codes, kinds: Sequence[str], weight: Floats, seed: int
+) -> NDArray[np.float32]:
+    """Return the weights of the columns, (K, d), each by the rows that the member sees.
+
+    Those it leaves out judge its scaling, too, so they have no part in it.
+    """
+    rows = some_rows(y, WEIGHED_ROWS, seed)
+    few, labels = x[rows], y[rows]
+    return np.stack(
+        [
+            column_weights(few, labels, kind, sample_weight=own)
+            for kind, own in zip(kinds, weight[:, rows], strict=True)
+        ]
+    ).astype(np.float32)
 
 
 @torch.no_grad()

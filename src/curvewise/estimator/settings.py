@@ -18,8 +18,7 @@ FOLDS = 6
 SCALINGS = ("mild", "none", "strong")
 SNAPSHOTS = (0.4, 0.6, 0.8)  # of training; the end is the fourth
 SHARPNESS = 0.01  # the AUC by which a group must be worse to count e times less
-# Members go through these side by side: all are coprime in length with the scalings or each other,
-# so that no setting always meets the same scaling.
+# Members go through these side by side. Omega goes with the scaling, as both have three values.
 OMEGAS = (0.5, 0.7, 0.9)
 GAMMAS = (0.0, 0.1, 0.2)
 HEIGHTS = (0.0, 0.15, 0.33, 0.5)
