@@ -18,7 +18,7 @@ Estimators
 Data, training, models
     `load_task`, `Task`, `subsample_to_beta`, `subsample_long_tail`; `build_network`; `Recipe`,
     `preset`, `fit`, `fit_stacked`, `stacked_scores`; `Model`, `save`, `load`; `plot_roc`,
-    `plot_band`, `plot_spread`.
+    `plot_band`, `plot_spread`, `plot_operating_point`, `plot_calibration`, `plot_landscape`.
 
 The method is that of Lieberman, Yuan, Ravindran, Tomasi, "Optimizing for ROC Curves on
 Class-Imbalanced Data by Training over a Family of Loss Functions" (arXiv 2402.05400).
@@ -56,6 +56,8 @@ if TYPE_CHECKING:
     from curvewise.losses.vector_scaling import VSLoss, vs_loss
     from curvewise.networks.registry import build_network
     from curvewise.report.figures import plot_band, plot_roc, plot_spread
+    from curvewise.report.landscape_figures import plot_landscape
+    from curvewise.report.point_figures import plot_calibration, plot_operating_point
     from curvewise.roc.band import RocBand, roc_band
     from curvewise.roc.curve import RocCurve, auc, roc_curve
     from curvewise.roc.ensemble import ensemble_score
@@ -111,6 +113,8 @@ _HOMES = {
     "losses.vector_scaling": ("VSLoss", "vs_loss"),
     "networks.registry": ("build_network",),
     "report.figures": ("plot_band", "plot_roc", "plot_spread"),
+    "report.landscape_figures": ("plot_landscape",),
+    "report.point_figures": ("plot_calibration", "plot_operating_point"),
     "roc.band": ("RocBand", "roc_band"),
     "roc.curve": ("RocCurve", "auc", "roc_curve"),
     "roc.ensemble": ("ensemble_score",),
@@ -194,6 +198,9 @@ __all__ = [
     "one_vs_rest",
     "operating_point",
     "plot_band",
+    "plot_calibration",
+    "plot_landscape",
+    "plot_operating_point",
     "plot_roc",
     "plot_spread",
     "ppv",

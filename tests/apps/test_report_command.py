@@ -15,7 +15,7 @@ from command_line import command
 from curvewise.apps.evaluate import MeasuredPart
 from curvewise.apps.report_model import model_input
 from curvewise.apps.report_store import store_input
-from curvewise.report import page
+from curvewise.report import page_library
 from curvewise.sweep.spec import Spec
 from curvewise.sweep.store import Store
 
@@ -189,7 +189,7 @@ def test_evaluate_leaves_a_page_too(table, tmp_path):
 
 
 def test_without_plotly_other_commands_go_on(table, tmp_path, monkeypatch):
-    monkeypatch.setattr(page, "has_plotly", lambda: False)
+    monkeypatch.setattr(page_library, "has_plotly", lambda: False)
     words = ("evaluate", f"table:{table}", "--model", table.parent / "model", "--out")
     ended = command(*words, tmp_path / "again", "--json")
     assert ended.code == 0
@@ -198,10 +198,10 @@ def test_without_plotly_other_commands_go_on(table, tmp_path, monkeypatch):
         "metrics.json",
         "roc.png",
     ]
-    page.plotly_script.cache_clear()
+    page_library.plotly_script.cache_clear()
     monkeypatch.setitem(sys.modules, "plotly.offline", None)
     ended = command("report", table.parent / "model", "-o", tmp_path / "report.html")
-    page.plotly_script.cache_clear()
+    page_library.plotly_script.cache_clear()
     assert ended.code == 2
     assert "pip install" in ended.err
 

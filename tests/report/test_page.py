@@ -10,7 +10,7 @@ from html.parser import HTMLParser
 import pytest
 
 from curvewise.errors import InputError
-from curvewise.report import page
+from curvewise.report import page, page_library
 from curvewise.report.page import json_for_html, page_html, write_page
 from page_samples import page_input, page_models
 
@@ -112,15 +112,28 @@ def test_a_page_is_complete_or_not_there(tmp_path, monkeypatch):
 
 
 def test_without_plotly_it_says_how_to_install_it(monkeypatch):
-    page.plotly_script.cache_clear()
+    page_library.plotly_script.cache_clear()
     monkeypatch.setitem(sys.modules, "plotly.offline", None)
     with pytest.raises(InputError, match=re.escape('pip install "curvewise[report]"')):
         page_html(page_input())
 
 
 def test_a_library_that_would_end_its_element_is_refused(monkeypatch):
-    page.plotly_script.cache_clear()
+    page_library.plotly_script.cache_clear()
     monkeypatch.setattr("plotly.offline.get_plotlyjs", lambda: "'</SCRIPT>'")
     with pytest.raises(InputError, match="would end it"):
         page_html(page_input())
-    page.plotly_script.cache_clear()
+    page_library.plotly_script.cache_clear()
+
+
+def test_the_installed_library_starts_three_traces_and_is_otherwise_as_it_came():
+    whole = pytest.importorskip("plotly.offline").get_plotlyjs()
+    page_library.plotly_script.cache_clear()
+    few = page_library.plotly_script()
+    assert few != whole  # else the page loads in twice the time: mend the search for the list
+    start = next(i for i, (a, b) in enumerate(zip(few, whole, strict=False)) if a != b)
+    dropped = len(whole) - len(few)
+    assert few[start:] == whole[start + dropped :]
+    assert re.fullmatch(r"(,[\w$]+\(\))+", "," + whole[start : start + dropped].strip(","))
+    # A list that lacks a kind which the page draws is left alone.
+    assert page_library.registering_only(whole, {"bar", "unheard"}) == whole

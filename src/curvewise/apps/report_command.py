@@ -49,7 +49,8 @@ def report(
     as_json: AsJson = False,
 ) -> None:
     """Write a store's models, or one model, as an interactive page that needs no network."""
-    from curvewise.report.page import plotly_script, write_page
+    from curvewise.report.page import write_page
+    from curvewise.report.page_library import plotly_script
 
     require_page(out)
     file = _file(place)
@@ -135,7 +136,7 @@ def write_store_report(folder: Path, store: Any, sweep: str) -> list[Path]:
 
 def told_missing() -> bool:
     """Tell whether there can be no page for want of Plotly; if so, warn."""
-    from curvewise.report.page import INSTALL, has_plotly
+    from curvewise.report.page_library import INSTALL, has_plotly
 
     if has_plotly():
         return False

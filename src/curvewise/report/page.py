@@ -11,13 +11,12 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from curvewise.errors import InputError
 from curvewise.report.page_data import page_data
 from curvewise.report.page_input import PageInput
+from curvewise.report.page_library import library_version, plotly_script
 from curvewise.version import VERSION
 
 SCRIPTS = ("statistics", "curves", "charts", "tables", "explorer", "panels", "page")
-INSTALL = 'pip install "curvewise[report]"'
 
 
 def page_html(given: PageInput) -> str:
@@ -35,7 +34,7 @@ def page_html(given: PageInput) -> str:
         "version": html.escape(VERSION),
         "title": html.escape(title),
         "style": _file("page.css"),
-        "library": html.escape(_library_version(library)),
+        "library": html.escape(library_version(library)),
         "data": json_for_html(page_data(given)),
         "plotly": library,
         "script": script,
@@ -67,32 +66,6 @@ def json_for_html(data: Any) -> str:
     for letter in "<>&":
         text = text.replace(letter, f"\\u{ord(letter):04x}")
     return text
-
-
-@cache
-def plotly_script() -> str:
-    """Return the chart library from its installed package."""
-    try:
-        from plotly.offline import get_plotlyjs
-    except ImportError:
-        raise InputError(f"the report needs Plotly's script: {INSTALL}") from None
-    # A page's parser joins line ends, and the policy knows the script by its hash.
-    script = str(get_plotlyjs()).replace("\r\n", "\n").replace("\r", "\n")
-    if "</script" in script.lower() or "<!--" in script:
-        raise InputError("Plotly's script must fit into a page, got one that would end it")
-    return script
-
-
-def has_plotly() -> bool:
-    """Tell whether the chart library is installed."""
-    from importlib.util import find_spec
-
-    return find_spec("plotly") is not None
-
-
-def _library_version(script: str) -> str:
-    found = re.search(r"plotly\.js v([\w.]+)", script[:2000])
-    return found[1] if found else ""
 
 
 def _policy(*scripts: str) -> str:

@@ -30,14 +30,22 @@ def reliability(y: Labels, log_odds: Scores) -> dict[str, Any]:
     [1, 2]
     """
     data = check_scored(y, log_odds)
-    p = probability(data.score)
+    return probability_bins(data.positive, probability(data.score))
+
+
+def probability_bins(positive: NDArray[np.bool_], p: NDArray[np.float64]) -> dict[str, Any]:
+    """Return what `reliability` does, of probabilities.
+
+    >>> probability_bins(np.array([False, True]), np.array([0.25, 0.75]))["brier"]
+    0.0625
+    """
     place = np.minimum((p * BINS).astype(int), BINS - 1)
     n = np.bincount(place, minlength=BINS)
     there = n > 0
     mean = np.bincount(place, weights=p, minlength=BINS)[there] / n[there]
-    k = np.bincount(place[data.positive], minlength=BINS)[there]
+    k = np.bincount(place[positive], minlength=BINS)[there]
     return {
-        "brier": short(float(np.mean((p - data.positive) ** 2))),
+        "brier": short(float(np.mean((p - positive) ** 2))),
         "p": [short(value) for value in mean.tolist()],
         "n": n[there].tolist(),
         "k": k.tolist(),
