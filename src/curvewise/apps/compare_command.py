@@ -61,7 +61,7 @@ def compare(
     from curvewise.apps.compare import compare as read_comparison
     from curvewise.apps.compare import comparison_spec
     from curvewise.apps.problems import Problems
-    from curvewise.apps.report_command import write_store_report
+    from curvewise.apps.report_command import PAGE, write_store_report
     from curvewise.apps.sweeping import make_executor, sweep
     from curvewise.apps.train import without_nan
     from curvewise.sweep.store import Store
@@ -93,7 +93,7 @@ def compare(
                 "says why"
             )
         comparison = read_comparison(store, spec.name, out)
-        comparison.files.extend(write_store_report(out, store, spec.name))
+        comparison.files.extend(write_store_report(out / PAGE, store, spec.name))
     if as_json:
         print(json.dumps(without_nan(comparison.as_dict())))
         return

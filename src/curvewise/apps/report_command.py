@@ -124,14 +124,15 @@ def write_model_report(
     return [write_page(given, folder / PAGE)]
 
 
-def write_store_report(folder: Path, store: Any, sweep: str) -> list[Path]:
-    """Write report.html of a sweep that was just compared; without Plotly, say how to have it."""
+def write_store_report(path: Path, store: Any, sweep: str, task: str | None = None) -> list[Path]:
+    """Write the page of a sweep that was just run; without Plotly, say how to have it."""
     from curvewise.apps.report_store import store_input
     from curvewise.report.page import write_page
 
     if told_missing():
         return []
-    return [write_page(store_input(store, sweep=sweep, command=this_command()), folder / PAGE)]
+    given = store_input(store, sweep=sweep, task=task, command=this_command())
+    return [write_page(given, path)]
 
 
 def told_missing() -> bool:
@@ -140,7 +141,7 @@ def told_missing() -> bool:
 
     if has_plotly():
         return False
-    warnings.warn(f"no {PAGE}, which needs Plotly's script: {INSTALL}", stacklevel=2)
+    warnings.warn(f"no report page, which needs Plotly's script: {INSTALL}", stacklevel=2)
     return True
 
 

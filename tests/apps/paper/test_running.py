@@ -8,7 +8,12 @@ from curvewise.apps.paper import page as page_module
 from curvewise.apps.paper.experiment import Experiment, Outcome
 from curvewise.apps.paper.page import START, write_page
 from curvewise.apps.paper.profiles import Profile, both
-from curvewise.apps.paper.running import draw_experiment, markdown_table, run_experiment
+from curvewise.apps.paper.running import (
+    draw_experiment,
+    markdown_table,
+    run_experiment,
+    write_report,
+)
 from curvewise.apps.problems import Problems
 from curvewise.errors import InputError
 from curvewise.report.figures import figure_of, plot_spread
@@ -119,3 +124,12 @@ def test_profiles_refuse_what_they_do_not_know():
         Profile().spec("a", ["digits:8"], both())
     assert "random weights" in Profile("paper").caption("dogs-vs-cats")
     assert "no result" in Profile("laptop", "tiny").caption("cifar10:1/2")
+
+
+def test_the_models_of_an_experiment_are_a_page_too(ran, tmp_path):
+    folder, _ = ran
+    (written,) = write_report(EXPERIMENT, Profile(), folder)
+    assert written == folder / "fig-test.html"
+    assert "digits:8" in written.read_text()
+    without = Experiment("fig-test", "Shows a test", "nothing", collect, present)
+    assert write_report(without, Profile(), tmp_path) == []

@@ -58,10 +58,10 @@ def paper_run(
     cache_dir: CacheDir = None,
     as_json: AsJson = False,
 ) -> None:
-    """Run what is missing of an experiment's sweep, then draw its figure and print its table."""
+    """Run what is missing of an experiment's sweep, draw its figure, print its table."""
     from curvewise.apps.commands import showing
     from curvewise.apps.paper.catalogue import EXPERIMENTS, experiment_named
-    from curvewise.apps.paper.running import run_experiment
+    from curvewise.apps.paper.running import run_experiment, write_report
     from curvewise.apps.problems import Problems
     from curvewise.apps.sweeping import make_executor
 
@@ -85,6 +85,7 @@ def paper_run(
                     problems,
                     command,
                 )
+                found.files.extend(write_report(one, settings, folder))
             except CurvewiseError as error:
                 if len(chosen) == 1:
                     raise

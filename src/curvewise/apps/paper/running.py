@@ -12,6 +12,7 @@ from curvewise.apps.paper.csv_files import read_rows, write_rows
 from curvewise.apps.paper.experiment import Data, Experiment, Outcome, Reading, Rows
 from curvewise.apps.paper.profiles import Profile
 from curvewise.apps.problems import Problems
+from curvewise.apps.report_command import write_store_report
 from curvewise.apps.sweeping import sweep
 from curvewise.apps.train import write_json
 from curvewise.errors import InputError
@@ -90,6 +91,19 @@ def draw_experiment(
             figure.savefig(path, dpi=150, metadata=_without_date(suffix))
             files.append(path)
     return Shown(outcome, files)
+
+
+def write_report(experiment: Experiment, profile: Profile, folder: Path) -> list[Path]:
+    """Write NAME.html: the models of the experiment's first task, to look into one by one.
+
+    `curvewise report` makes the pages of other tasks from the same store.
+    """
+    specs = experiment.sweeps(profile)
+    if not specs:
+        return []
+    with Store(folder / STORE, readonly=True) as store:
+        path = folder / f"{experiment.name}.html"
+        return write_store_report(path, store, specs[0].name, specs[0].tasks[0])
 
 
 def read_data(name: str, folder: Path) -> Data:
