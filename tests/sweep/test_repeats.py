@@ -3,7 +3,8 @@
 import pytest
 
 from curvewise.errors import InputError
-from curvewise.sweep.spec import Spec, stacks
+from curvewise.sweep.planning import stacks
+from curvewise.sweep.spec import Spec
 
 VS = {"method": "vs"}
 LCT = {"method": "lct", "tau": "0:3:0.33"}

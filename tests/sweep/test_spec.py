@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from curvewise.errors import InputError
-from curvewise.sweep.spec import Spec, expanded_task, read_spec, stacks
+from curvewise.sweep.planning import stacks
+from curvewise.sweep.spec import Spec, expanded_task, read_spec
 from curvewise.training.recipe import PRESETS, Recipe, preset
 
 EXAMPLE = """

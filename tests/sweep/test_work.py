@@ -7,7 +7,8 @@ from sklearn.metrics import average_precision_score, roc_auc_score
 from curvewise.networks.registry import build_network
 from curvewise.sweep.methods import METHODS, condition_like, evaluation_lambda, make_objective
 from curvewise.sweep.plan import Problem
-from curvewise.sweep.spec import Spec, stacks
+from curvewise.sweep.planning import stacks
+from curvewise.sweep.spec import Spec
 from curvewise.sweep.work import Stack, score_metrics, train_stack
 from curvewise.training.loop import fit
 from curvewise.training.recipe import Recipe

@@ -1,11 +1,16 @@
 """From a spec to a plan: identities of its runs, and the stacks they are trained in."""
 
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import Any
 
+from curvewise.errors import InputError
+from curvewise.sweep.methods import structure
 from curvewise.sweep.plan import PlannedRun
-from curvewise.sweep.spec import Spec, stacks
+from curvewise.sweep.spec import Spec
 from curvewise.sweep.work import Stack
+from curvewise.training.stacked import OWN
 
 STACK_LIMIT = 48  # members of a stack of MLPs; other networks train one by one on a CPU
 
@@ -66,3 +71,31 @@ def make_plan(
     order = {id(run): number for number, run in enumerate(runs)}
     groups.sort(key=lambda group: order[id(group[0])])
     return Plan(rows, [Stack(g, tuple(identities[id(run)] for run in g)) for g in groups])
+
+
+def stacks(runs: Iterable[PlannedRun], limit: int) -> list[tuple[PlannedRun, ...]]:
+    """Group runs that can be trained as one program, at most `limit` in each, in their order.
+
+    Runs of a stack share task, beta, seed, network and the structure of the objective, and the
+    recipe up to learning rate, weight decay and the seeds of weights and lambda. The stacks
+    depend on the runs alone, so pass all of a spec's, not only those still to be done.
+    """
+    if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
+        raise InputError(f"limit must be a whole number of at least 1, got {limit!r}")
+    groups: dict[str, list[PlannedRun]] = {}
+    for run in runs:
+        groups.setdefault(_shared(run), []).append(run)
+    return [
+        tuple(group[start : start + limit])
+        for group in groups.values()
+        for start in range(0, len(group), limit)
+    ]
+
+
+def _shared(run: PlannedRun) -> str:
+    """Return a text of all that the runs of a stack have in common."""
+    own = {"label", "method", "settings", "number"}
+    shared: dict[str, Any] = {name: v for name, v in vars(run).items() if name not in own}
+    shared["recipe"] = {name: v for name, v in run.recipe.items() if name not in OWN}
+    shared["structure"] = structure(run.method, run.settings)
+    return json.dumps(shared, sort_keys=True)

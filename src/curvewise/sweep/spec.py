@@ -1,6 +1,5 @@
 """`Spec`: a sweep as one TOML file, tasks x betas x seeds x methods and their grids, to runs."""
 
-import json
 import tomllib
 from collections.abc import Iterable, Mapping
 from itertools import combinations
@@ -32,9 +31,8 @@ from curvewise.sweep.grid import (
     read_recipe,
     unfit_lambda,
 )
-from curvewise.sweep.methods import METHODS, structure
+from curvewise.sweep.methods import METHODS
 from curvewise.sweep.plan import PlannedRun
-from curvewise.training.stacked import OWN
 
 PAIRS_OF_TEN = ("fashion-mnist", "cifar10")
 SEED_STRIDE = 10_000  # seeds of weights and lambda are this times the seed, plus the number
@@ -293,34 +291,6 @@ def read_spec(path: str | PathLike[str]) -> Spec:
         return Spec.from_dict({"name": Path(path).stem, **given})
     except InputError as error:
         raise InputError(f"{path}: {error}") from None
-
-
-def stacks(runs: Iterable[PlannedRun], limit: int) -> list[tuple[PlannedRun, ...]]:
-    """Group runs that can be trained as one program, at most `limit` in each, in their order.
-
-    Runs of a stack share task, beta, seed, network and the structure of the objective, and the
-    recipe up to learning rate, weight decay and the seeds of weights and lambda. The stacks
-    depend on the runs alone, so pass all of a spec's, not only those still to be done.
-    """
-    if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
-        raise InputError(f"limit must be a whole number of at least 1, got {limit!r}")
-    groups: dict[str, list[PlannedRun]] = {}
-    for run in runs:
-        groups.setdefault(_shared(run), []).append(run)
-    return [
-        tuple(group[start : start + limit])
-        for group in groups.values()
-        for start in range(0, len(group), limit)
-    ]
-
-
-def _shared(run: PlannedRun) -> str:
-    """Return a text of all that the runs of a stack have in common."""
-    own = {"label", "method", "settings", "number"}
-    shared: dict[str, Any] = {name: v for name, v in vars(run).items() if name not in own}
-    shared["recipe"] = {name: v for name, v in run.recipe.items() if name not in OWN}
-    shared["structure"] = structure(run.method, run.settings)
-    return json.dumps(shared, sort_keys=True)
 
 
 def expanded_task(text: str) -> list[str]:
