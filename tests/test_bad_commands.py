@@ -112,7 +112,7 @@ CASES = {
     "no table to evaluate": (["evaluate", "table:gone.csv", *PEOPLE], ["'gone.csv'"]),
     # a wrong column
     "target": (["train", GOOD, "--target", "outcom"], ["--target", "did you mean 'outcome'"]),
-    "no target": (["train", GOOD], ["--target, one of 'age', 'outcome'"]),
+    "no target": (["train", GOOD], ["`target` under [data]), one of 'age', 'outcome'"]),
     "group": (table("good", "--group", "ag"), ["--group", "'ag'; did you mean 'age'"]),
     "positive": (table("good", "--positive", "il"), ["'il'; did you mean 'ill'"]),
     "evaluated target": (["evaluate", GOOD, *PEOPLE, "--target", "nobody"], ["'nobody'"]),
@@ -300,8 +300,8 @@ def test_lambda_outside_the_trained_range_warns_once(place, tmp_path):
     out = tmp_path / "scores.csv"
     for words in (
         ["evaluate", f"table:{place / 'good.csv'}", "--json"],
-        ["predict", place / "good.csv", "--calibrated", "--json", "--out", out],
-        ["predict", place / "parts", "--calibrated", "--json", "--out", out],
+        ["predict", place / "good.csv", "--json", "--out", out],
+        ["predict", place / "parts", "--json", "--out", out],
     ):
         model = place / ("photos" if place / "parts" in words else "people")
         out.unlink(missing_ok=True)

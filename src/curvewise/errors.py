@@ -22,12 +22,7 @@ def require_number(name: str, value: float, low: float, high: float = float("inf
     >>> require_number("gamma", 0.2, 0)
     0.2
     """
-    try:
-        if isinstance(value, str | bytes):  # "0.5" would convert, and hide a mistake
-            raise TypeError
-        number = float(value)
-    except (TypeError, ValueError):
-        raise InputError(f"{name} must be a number, got {value!r}") from None
+    number = _number(name, value)
     if not (low <= number <= high and abs(number) < float("inf")):
         bounds = f">= {low:g}" if high == float("inf") else f"in [{low:g}, {high:g}]"
         raise InputError(f"{name} must be {bounds} and finite, got {number:g}")
@@ -36,10 +31,19 @@ def require_number(name: str, value: float, low: float, high: float = float("inf
 
 def require_open(name: str, value: float, low: float, high: float) -> float:
     """Return `value` as a float if it lies strictly between `low` and `high`."""
-    number = require_number(name, value, low, high)
-    if number in (low, high):
+    number = _number(name, value)
+    if not low < number < high:
         raise InputError(f"{name} must lie strictly between {low:g} and {high:g}, got {number:g}")
     return number
+
+
+def _number(name: str, value: float) -> float:
+    try:
+        if isinstance(value, str | bytes):  # "0.5" would convert, and hide a mistake
+            raise TypeError
+        return float(value)
+    except (TypeError, ValueError):
+        raise InputError(f"{name} must be a number, got {value!r}") from None
 
 
 def require_choice(name: str, value: str, options: Iterable[str]) -> str:

@@ -212,6 +212,25 @@ class TableEncoder:
             )
         return features
 
+    def unknown_levels(self, columns: pd.DataFrame) -> dict[str, tuple[int, str]]:
+        """Return, by column, how many rows have a category that `fit` did not, and one of these.
+
+        Where `fit` had rare ones, all others count as such.
+
+        >>> encoder = TableEncoder(min_rows=1).fit(pd.DataFrame({"city": ["Rome", "Oslo"] * 9}))
+        >>> encoder.unknown_levels(pd.DataFrame({"city": ["Rome", "Bern", "Bern"]}))
+        {'city': (2, 'Bern')}
+        """
+        table, found = _named(columns), {}
+        for plan in self.columns:
+            if not isinstance(plan, CategoryColumn) or plan.other:
+                continue
+            codes, texts = column_levels(table[plan.name])
+            new = [code for code, text in enumerate(texts) if text not in plan.levels]
+            if new:
+                found[plan.name] = (int(np.isin(codes, new).sum()), texts[new[0]])
+        return found
+
     def to_dict(self) -> dict[str, Any]:
         """Return everything learnt, ready for JSON; `from_dict` gives the same encoder back."""
         columns = [asdict(plan) for plan in self.columns]

@@ -7,7 +7,7 @@ from typing import Any
 
 from curvewise.apps.cells import cells_of
 from curvewise.apps.train import write_json
-from curvewise.errors import InputError
+from curvewise.errors import InputError, did_you_mean
 from curvewise.report.cells import Cell
 from curvewise.report.ensembles import ensemble_differences, ensemble_summary
 from curvewise.report.figures import new_axes, plot_band, plot_spread
@@ -67,7 +67,8 @@ def comparison_spec(
         raise InputError(f"seeds must be at least 1, got {seeds}")
     for name in methods:
         if name not in METHODS:
-            raise InputError(f"methods must be some of {', '.join(METHODS)}, got {name!r}")
+            near = did_you_mean(name, METHODS)
+            raise InputError(f"methods must be some of {', '.join(METHODS)}, got {name!r}{near}")
     steps = -(-n_train // BATCH)
     features = {"embed": embed, "size": embed_size}
     chosen = epochs or max(LEAST_EPOCHS, -(-LEAST_STEPS // steps))

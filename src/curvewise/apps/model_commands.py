@@ -28,7 +28,7 @@ from curvewise.apps.options import (
     Target,
 )
 from curvewise.apps.report_command import write_model_report
-from curvewise.errors import InputError, require_choice
+from curvewise.errors import InputError, require_choice, require_open
 
 
 def train(
@@ -79,6 +79,8 @@ def train(
 
     require_free(out, resume=resume)  # before a long read of data, not after it
     rule = _rule(max_fpr, min_tpr, cost_ratio)
+    if validation is not None:
+        require_open("--validation", validation, 0, 1)
     family = parse_family(omega, gamma, tau, reduction)
     recipe = parse_recipe(preset, change or [], seed)
     task = loaded_task(
@@ -101,8 +103,8 @@ def train(
         return
     samples = part.replace("part", "samples")
     Console().print(evaluation_table(outcome.metrics, task.name, samples))
-    chosen = ", and predict uses the threshold chosen on these data" if rule else ""
-    print(f"model, metrics and figure are in {out}{chosen}")
+    used = "the threshold chosen on these data" if rule else "0; --max-fpr chooses another"
+    print(f"model, metrics and figure are in {out}; predict's threshold is {used}")
 
 
 def evaluate(
@@ -138,6 +140,7 @@ def evaluate(
         evaluation_table,
         measured_part,
     )
+    from curvewise.apps.thresholds import find_threshold
     from curvewise.apps.train import without_nan, write_json
     from curvewise.artifacts import load_model
 
@@ -149,7 +152,13 @@ def evaluate(
         trained, source, all_rows=all_rows, seed=seed, target=target, positive=positive,
         group=group, image_size=image_size, data_dir=data_dir, cache_dir=cache_dir,
     )  # fmt: skip
-    score = trained.scores(x, **({} if tau is None else {"tau": tau}))
+    at = {} if tau is None else {"tau": tau}
+    score = trained.scores(x, **at)
+    origin = "given"
+    if threshold is None and rule is None:
+        own = trained.lam(**at).tolist() == trained.lam().tolist()
+        found = find_threshold(trained, own_lambda=own)
+        threshold, origin = found.value, found.origin
     result = evaluation(y, score, rule=rule, threshold=threshold, prevalence=prevalence)
     if out is not None:
         out.mkdir(parents=True, exist_ok=True)
@@ -164,6 +173,8 @@ def evaluate(
     else:
         samples = "samples, all rows" if all_rows else "test samples"
         Console().print(evaluation_table(result, source, samples))
+        if not rule:
+            print(f"the threshold is {origin}")
     if note:
         print(f"curvewise: {note}", file=sys.stderr)
 

@@ -39,7 +39,9 @@ def predict(
     """
     for given in inputs:
         if not given.exists():
-            raise InputError(f"there is no {given} to predict; give a table, or images or folders")
+            raise InputError(
+                f"there is no {given} to predict: give a table, images, or an .npz file"
+            )
     if out.is_dir() or any(out.resolve() == path.resolve() for path in (*inputs, model_file)):
         raise InputError(f"--out must be a CSV file of its own, got {out}")
     if out.exists() and not overwrite:
@@ -79,7 +81,18 @@ def score_table(scorer: Scorer, inputs: Sequence[Path]) -> pd.DataFrame:
     if len(inputs) != 1 or not inputs[0].is_file():
         names = ", ".join(map(str, inputs)) or "none"
         raise InputError(f"this model predicts one CSV, TSV or Parquet file, got {names}")
-    return scorer.columns(encoder.transform(read_table(inputs[0])))
+    table = read_table(inputs[0])
+    features = encoder.transform(table)
+    unknown = [
+        f"{name!r} ({count}, for instance {level!r})"
+        for name, (count, level) in encoder.unknown_levels(table).items()
+    ]
+    if unknown:
+        warnings.warn(
+            f"rows have categories that the training data had none of: {', '.join(unknown)}",
+            stacklevel=2,
+        )
+    return scorer.columns(features)
 
 
 def score_arrays(scorer: Scorer, file: Path) -> pd.DataFrame:

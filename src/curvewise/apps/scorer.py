@@ -1,5 +1,6 @@
 """A trained model asked one way: at one lambda, with one threshold."""
 
+import warnings
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,7 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from curvewise.apps.thresholds import Threshold, find_threshold
-from curvewise.errors import InputError
+from curvewise.errors import InputError, require_open
 from curvewise.family import LossFamily
 from curvewise.losses.landscape import calibrated_probability
 from curvewise.training.model import Model
@@ -84,4 +85,12 @@ def make_scorer(
         max_fpr=max_fpr,
         min_tpr=min_tpr,
     )
+    if prior is not None:
+        require_open("prior", prior, 0, 1)
+    if calibrated and getattr(model.objective, "reduction", "") == "weighted_mean":
+        warnings.warn(
+            "this model's probabilities are biased, by training with the reduction weighted_mean; "
+            "to trust them, train with --reduction expected_mean",
+            stacklevel=2,
+        )
     return Scorer(model, lam, found, calibrated, prior)

@@ -16,7 +16,9 @@ from curvewise.errors import InputError
 sweep_app = typer.Typer(no_args_is_help=True, help="Train many models into one store.")
 
 StorePath = Annotated[Path, typer.Argument(help="The store, one SQLite file.")]
-StoreOption = Annotated[Path | None, typer.Option("--store", help="The store, one SQLite file.")]
+StoreOption = Annotated[
+    Path | None, typer.Option("--store", help="The store, one SQLite file (default: SPEC.db).")
+]
 ExecutorName = Annotated[str, typer.Option("--executor", help="serial, processes or ray.")]
 Workers = Annotated[int | None, typer.Option(help="Worker processes (default: one a processor).")]
 Address = Annotated[str | None, typer.Option(help='A Ray cluster: "auto" or HOST:PORT.')]
@@ -94,7 +96,7 @@ def _dry_run(
     done = f", {len(finished):,} done" if finished else ""
     print(
         f"{spec.name}: {len(runs):,} runs in {len(plan.stacks):,} stacks{done}, "
-        f"about {duration(seconds)} in {count} workers"
+        f"about {duration(seconds)} in {count} worker{'s' * (count > 1)}"
     )
 
 

@@ -4,6 +4,7 @@ import json
 import math
 import platform
 import time
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -163,7 +164,7 @@ def _require_same(folder: Path, identity: dict[str, Any]) -> None:
     if changed:
         raise InputError(
             f"the run in {folder} can be resumed only with the {' and '.join(changed)} it was "
-            f"started with, got another"
+            f"started with{' (source, --seed, --beta)' * ('data' in changed)}, got another"
         )
 
 
@@ -203,6 +204,12 @@ def _deliver(
         chosen = metrics["chosen_on_these_data"]
         at = dict(zip(model.objective.drawn, model.lam()[0].tolist(), strict=True))
         about = {name: chosen[name] for name in ("threshold", "tpr", "fpr")}
+        if not np.isfinite(about["threshold"]):
+            warnings.warn(
+                f"no threshold does better than calling nothing positive by {rule} on the "
+                f"{part}, so predict calls nothing positive",
+                stacklevel=2,
+            )
         model.record["operating_point"] = {
             "rule": rule,
             "lambda": at,

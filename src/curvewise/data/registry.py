@@ -106,7 +106,7 @@ def load_task(
     if name not in SOURCES:
         raise InputError(
             f"a data source must be one of {', '.join(SOURCES)}, got {name!r}"
-            f"{did_you_mean(name, SOURCES)}"
+            f"{_as_source(str(source)) or did_you_mean(name, SOURCES)}"
         )
     options = SourceOptions(
         data_dir=_data_dir(data_dir),
@@ -120,6 +120,16 @@ def load_task(
     )
     task = SOURCES[name].load(argument, options)
     return task if beta is None else task.at_beta(beta, seed=seed)
+
+
+def _as_source(given: str) -> str:
+    """Return a hint for a path that lacks the name of its source before it."""
+    from curvewise.data.tables import ENDINGS
+
+    path = Path(given)
+    kinds = {".npz": "npz", **dict.fromkeys(ENDINGS, "table")}
+    kind = "folder" if path.is_dir() else kinds.get(path.suffix.lower())
+    return f"; did you mean '{kind}:{given}'?" if kind and path.exists() else ""
 
 
 def list_sources(

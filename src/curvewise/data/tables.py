@@ -33,7 +33,8 @@ def table(argument: str, options: SourceOptions) -> Task:
     frame = read_table(path)
     if options.target is None:
         raise InputError(
-            f"table:{path.name} needs the column of classes as --target, one of "
+            f"table:{path.name} needs the column of classes as --target (in a sweep as "
+            f"`target` under [data]), one of "
             f"{_listed(frame.columns)}"
         )
     return frame_task(frame, name=f"table:{path.name}", target=options.target, options=options)
@@ -153,6 +154,12 @@ def frame_task(frame: pd.DataFrame, *, name: str, target: str, options: SourceOp
     if options.group == target:
         raise InputError(f"--group must be another column than the target, got {target!r} for both")
     labelled = frame[column_levels(frame[target])[0] >= 0]
+    if len(labelled) < len(frame):
+        warnings.warn(
+            f"{len(frame) - len(labelled)} of {len(frame)} rows of {name} are left out: they have "
+            f"no {target!r}",
+            stacklevel=2,
+        )
     y, class_names = binary_labels(labelled[target], options.positive, f"target {target!r}")
     groups = None if options.group is None else group_names(labelled[options.group])
     train, test = split_labels(y, seed=options.seed, groups=groups)

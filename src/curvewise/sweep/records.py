@@ -21,7 +21,11 @@ class StoreError(CurvewiseError):
 
 def damaged(path: Path, what: object) -> InputError:
     """Return the error for a file whose content cannot be what was written."""
-    return InputError(f"{path} must be a whole Curvewise store, got a damaged one ({what})")
+    told = " ".join(str(what).split())  # SQLite's words may have several lines
+    return InputError(
+        f"{path} must be a whole Curvewise store, got a damaged one ({told}); take a copy of it, "
+        "or another name to start anew"
+    )
 
 
 @dataclass(frozen=True)

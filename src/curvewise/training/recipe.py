@@ -123,11 +123,13 @@ def _sentence(error: ValidationError) -> str:
         name = ".".join(str(part) for part in detail["loc"])
         if detail["type"] == "extra_forbidden":
             known = list(Recipe.model_fields)
-            findings.append(f"{name!r} is no setting{did_you_mean(name, known)}")
+            hint = did_you_mean(name, known) or f", which are {', '.join(known)}"
+            findings.append(f"{name!r} is no setting{hint}")
         elif not name:
             findings.append(detail["msg"].removeprefix("Value error, "))
         else:
             requirement = detail["msg"].replace("Input should be ", "must be ")
+            requirement = requirement.partition(", unable to")[0]
             findings.append(f"{name} {requirement}, got {detail['input']!r}")
     return "recipe: " + "; ".join(findings)
 
