@@ -261,7 +261,8 @@ def test_files_of_other_kinds_are_refused(tmp_path: Path) -> None:
     [
         (
             {},
-            "table:data.csv needs the column of classes as --target, one of 'age', 'sex', "
+            "table:data.csv needs the column of classes as --target (in a sweep as `target` "
+            "under [data]), one of 'age', 'sex', "
             "'marker', 'patient', 'state'",
         ),
         (

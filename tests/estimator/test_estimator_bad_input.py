@@ -279,7 +279,7 @@ PARAMETERS = [
     ({"learning_rate": -1}, "lr must be greater than 0, got -1"),
     ({"learning_rate": 1e9, "steps": 30}, "no member could be trained: the loss is"),
     ({"weight_decay": -1}, "weight_decay must be greater than or equal to 0"),
-    ({"prior": 2}, r"prior must be in \[0, 1\] and finite, got 2"),
+    ({"prior": 2}, r"prior must lie strictly between 0 and 1, got 2"),
     ({"prior": 0}, "prior must lie strictly between 0 and 1"),
     ({"prior": [0.2, 0.2]}, r"2 probabilities that sum to 1, got \[0.2, 0.2\]"),
     ({"prior": [0.1, 0.2, 0.7]}, "2 probabilities that sum to 1"),

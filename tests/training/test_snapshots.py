@@ -173,7 +173,7 @@ def test_snapshots_survive_all_members_diverging_right_after():
         ((0.5, 0.5), "snapshots must increase"),
         ((0.0, 0.5), "must lie strictly between 0 and 1, got 0"),
         ((0.5, 1.0), "must lie strictly between 0 and 1, got 1"),
-        ((0.5, 7), r"must be in \[0, 1\] and finite, got 7"),
+        ((0.5, 7), r"must lie strictly between 0 and 1, got 7"),
         (("half",), "must be a number, got 'half'"),
     ],
 )
