@@ -103,7 +103,7 @@ def write_report(experiment: Experiment, profile: Profile, folder: Path) -> list
         return []
     with Store(folder / STORE, readonly=True) as store:
         path = folder / f"{experiment.name}.html"
-        return write_store_report(path, store, specs[0].name, specs[0].tasks[0])
+        return write_store_report(path, store, specs[0].name, specs[0].all_tasks[0])
 
 
 def read_data(name: str, folder: Path) -> Data:
