@@ -23,6 +23,7 @@ CORE = (
     "networks",
     "roc",
     "imbalance",
+    "column_values",
     "tabular",
     "quantiles",
     "quantile_column",

@@ -11,8 +11,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from curvewise.column_values import column_levels, level_text
 from curvewise.errors import InputError
-from curvewise.tabular import TableEncoder, column_levels, level_text
+from curvewise.tabular import TableEncoder
 
 MIXED = pd.DataFrame(
     {

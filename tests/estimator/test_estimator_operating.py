@@ -199,7 +199,7 @@ def test_no_lambda_keeps_the_rate(fitted):
 WRONG = [
     ({"max_fpr": 0.1, "min_tpr": 0.9}, "exactly one of max_fpr, min_tpr, cost_ratio"),
     ({}, "exactly one of max_fpr, min_tpr, cost_ratio"),
-    ({"max_fpr": 2}, "max_fpr must be in"),
+    ({"max_fpr": 2}, "max_fpr must lie strictly between 0 and 1, got 2"),
     ({"max_fpr": 0.1, "confidence": 1.0}, "confidence must lie strictly between 0 and 1"),
     ({"max_fpr": 0.1, "by": "tau"}, 'by must be "threshold" or "lambda"'),
     ({"by": "lambda"}, "chosen by max_fpr or by min_tpr, got neither or both"),

@@ -13,6 +13,7 @@ from rich.table import Table
 from curvewise.apps.commands import loaded_task
 from curvewise.apps.predict import table_encoder
 from curvewise.apps.thresholds import threshold_text
+from curvewise.column_values import column_levels
 from curvewise.data.options import SourceOptions
 from curvewise.data.registry import DATA_VARIABLE
 from curvewise.data.tables import (
@@ -29,7 +30,6 @@ from curvewise.roc.curve import roc_curve
 from curvewise.roc.interval import auc_interval
 from curvewise.roc.metrics import binary_metrics
 from curvewise.roc.operating import OperatingPoint, choose_operating_point, operating_point
-from curvewise.tabular import column_levels
 from curvewise.training.model import Model
 
 RATES = (0.001, 0.01, 0.1)

@@ -103,8 +103,8 @@ def train(
         return
     samples = part.replace("part", "samples")
     Console().print(evaluation_table(outcome.metrics, task.name, samples))
-    used = "the threshold chosen on these data" if rule else "0; --max-fpr chooses another"
-    print(f"model, metrics and figure are in {out}; predict's threshold is {used}")
+    used = "the threshold chosen on these data" if rule else "0 as threshold (see --max-fpr)"
+    print(f"model, metrics and figure are in {out}, and predict uses {used}")
 
 
 def evaluate(
