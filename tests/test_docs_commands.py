@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 
 from command_line import command
+from curvewise.sweep import ray_cluster
 from test_readme import PAGES, fenced, lines_of
 
 pytestmark = pytest.mark.slow
@@ -77,7 +78,9 @@ def test_which_tool_when(folder):
     assert Path("out/compared/report.html").exists()
 
 
-def test_a_cluster(folder):
+def test_a_cluster(folder, monkeypatch):
+    for name, value in (ray_cluster.ENVIRONMENT | ray_cluster.ONLY_THIS_MACHINE).items():
+        monkeypatch.setenv(name, value)  # before the import
     pytest.importorskip("ray")
     from ray.cluster_utils import Cluster
 
