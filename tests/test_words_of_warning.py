@@ -1,5 +1,7 @@
 """What goes on, but should be known: one line of warning, and the work is done."""
 
+import json
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -61,7 +63,13 @@ def test_a_threshold_that_nothing_reaches(place, tmp_path):
     words = ("train", f"table:{place / 'people.csv'}", "--target", "outcome", "--cost-ratio", 0.01)
     ended = command(*words, "--set", "epochs=1", "--out", tmp_path / "model")
     assert ended.code == 0
-    assert "so predict calls nothing positive\n" in ended.err
+    assert ended.err == (
+        "curvewise: warning: by a cost ratio of 0.01 on the test part nothing is called positive, "
+        "nor will predict\n"
+    )
+    words = ("evaluate", f"table:{place / 'people.csv'}", "--model", tmp_path / "model", "--json")
+    found = json.loads(command(*words).out)["at_threshold"]
+    assert (found["threshold"], found["tpr"], found["fpr"]) == (None, 0.0, 0.0)
 
 
 def test_evaluate_uses_the_threshold_that_train_chose(place):

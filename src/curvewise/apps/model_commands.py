@@ -131,7 +131,10 @@ def evaluate(
     prevalence: Prevalence = None,
     as_json: AsJson = False,
 ) -> None:
-    """Measure a model on the test part of a source: that of its training, or of new data."""
+    """Measure a model on the test part of a source: that of its training, or of new data.
+
+    Without --threshold and rules, the threshold is the one that train chose, or 0.
+    """
     from curvewise.apps.commands import require_folder
     from curvewise.apps.evaluate import (
         MeasuredPart,

@@ -87,7 +87,9 @@ def make_scorer(
     )
     if prior is not None:
         require_open("prior", prior, 0, 1)
-    if calibrated and getattr(model.objective, "reduction", "") == "weighted_mean":
+    objective = model.objective
+    biased = isinstance(objective, LossFamily) and objective.reduction == "weighted_mean"
+    if calibrated and biased:
         warnings.warn(
             "this model's probabilities are biased, by training with the reduction weighted_mean; "
             "to trust them, train with --reduction expected_mean",

@@ -46,14 +46,12 @@ def find_threshold(
                 "too: choose a --threshold by curvewise evaluate"
             )
         part = model.record.get("measured_on", "test part")
-        return Threshold(
-            _on_test_part(model, **given), f"{_rule_text(given)} on the model's {part}"
-        )
+        return Threshold(_on_test_part(model, **given), f"{rule_text(given)} on the model's {part}")
     chosen = model.record.get("operating_point")
     if chosen is None:
         hint = "--max-fpr" if "test_roc" in model.record else "--threshold"
         return Threshold(0.0, f"the default{_at(model)}; {hint} chooses another")
-    origin = f"{_rule_text(chosen['rule'])} on the model's {chosen['measured_on']}, by train"
+    origin = f"{rule_text(chosen['rule'])} on the model's {chosen['measured_on']}, by train"
     if not own_lambda:
         return Threshold(0.0, f"the default; that of {origin} is for {_text(chosen['lambda'])}")
     value = chosen["threshold"]
@@ -119,7 +117,12 @@ def _on_test_part(model: Model, *, max_fpr: float | None = None, min_tpr: float 
     return math.inf if best == 0 else short_threshold(float(corners["thresholds"][best]))
 
 
-def _rule_text(rule: dict[str, float]) -> str:
+def rule_text(rule: dict[str, float]) -> str:
+    """Return a rule for people.
+
+    >>> rule_text({"max_fpr": 0.05})
+    'FPR at most 0.05'
+    """
     return " and ".join(f"{RULES[name]} {value:g}" for name, value in rule.items())
 
 

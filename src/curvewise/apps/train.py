@@ -17,6 +17,7 @@ import torch
 
 from curvewise.apps.commands import require_folder
 from curvewise.apps.evaluate import draw_roc, evaluation
+from curvewise.apps.thresholds import rule_text
 from curvewise.artifacts import describe_objective, load_state, save, save_state
 from curvewise.data.task import Task
 from curvewise.errors import InputError
@@ -206,8 +207,7 @@ def _deliver(
         about = {name: chosen[name] for name in ("threshold", "tpr", "fpr")}
         if not np.isfinite(about["threshold"]):
             warnings.warn(
-                f"no threshold does better than calling nothing positive by {rule} on the "
-                f"{part}, so predict calls nothing positive",
+                f"by {rule_text(rule)} on the {part} nothing is called positive, nor will predict",
                 stacklevel=2,
             )
         model.record["operating_point"] = {

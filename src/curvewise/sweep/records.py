@@ -23,8 +23,8 @@ def damaged(path: Path, what: object) -> InputError:
     """Return the error for a file whose content cannot be what was written."""
     told = " ".join(str(what).split())  # SQLite's words may have several lines
     return InputError(
-        f"{path} must be a whole Curvewise store, got a damaged one ({told}); take a copy of it, "
-        "or another name to start anew"
+        f"{path} must be a whole Curvewise store, got a damaged one ({told}); bring back a "
+        "copy of it, or give another name to start anew"
     )
 
 
