@@ -96,6 +96,11 @@ def test_band_shades_one_std_within_the_square():
         assert corners[:, 1].max() <= 1
 
 
+def test_band_of_one_curve_names_no_edges():
+    one = roc_band([roc_curve([0, 1, 0, 1], [0.1, 0.9, 0.6, 0.4])])
+    assert legend_of(plot_band({"VS": one})) == ["VS: mean AUC 0.750"]
+
+
 def test_band_legend_names_methods_with_their_area_and_what_lines_are():
     styles = ["maximum", "minimum", "mean ± 1 std"]
     means = [np.mean(areas) for areas in AREAS.values()]

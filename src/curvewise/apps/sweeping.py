@@ -91,10 +91,23 @@ def _counts(progress: SweepProgress) -> str:
     left = progress.seconds_left
     parts = [f"{progress.done}/{progress.total} runs"]
     if left == left:  # not nan
-        parts += [f"{progress.per_second:.1f} a second", f"{duration(left)} left"]
+        parts += [_rate(progress.per_second), f"{duration(left)} left"]
     parts += [f"{progress.failed} failed"] if progress.failed else []
     parts += [f"{progress.diverged} diverged"] if progress.diverged else []
     return ", ".join(parts)
+
+
+def _rate(per_second: float) -> str:
+    """Return runs a second, a minute or an hour, whichever is the first to give one.
+
+    >>> _rate(2.5), _rate(0.02), _rate(0.005)
+    ('2.5 a second', '1.2 a minute', '18.0 an hour')
+    """
+    if per_second >= 1:
+        return f"{per_second:.1f} a second"
+    if per_second * 60 >= 1:
+        return f"{per_second * 60:.1f} a minute"
+    return f"{per_second * 3600:.1f} an hour"
 
 
 def _panel(progress: SweepProgress) -> Group:

@@ -129,9 +129,8 @@ def plot_band(
         else:
             label = f"{name}: mean AUC {np.mean(areas[name]):.4f}"
         _draw_band(axes, band, color_of(number), label, log, misses)
-    for label, style in (("maximum", "-."), ("minimum", "--")):
-        axes.plot([], [], color="0.4", linewidth=0.8, linestyle=style, label=label)
-    axes.fill_between([], [], [], color="0.4", alpha=0.2, linewidth=0, label="mean \u00b1 1 std")
+    if any((band.high > band.low).any() for band in bands.values()):  # else there is one curve
+        _name_edges(axes)
     _scale_band(axes, bands, log, misses)
     axes.set_title(title or "")
     return axes
@@ -157,6 +156,12 @@ def _draw_band(
     for line, style in ((band.high, "-."), (band.low, "--")):
         axes.plot(*_seen(band.fpr, line, log, misses), color=color, linewidth=0.8, linestyle=style)
     axes.plot(x, mean, color=color, label=label)
+
+
+def _name_edges(axes: "Axes") -> None:
+    for label, style in (("maximum", "-."), ("minimum", "--")):
+        axes.plot([], [], color="0.4", linewidth=0.8, linestyle=style, label=label)
+    axes.fill_between([], [], [], color="0.4", alpha=0.2, linewidth=0, label="mean \u00b1 1 std")
 
 
 def _scale_band(axes: "Axes", bands: Mapping[str, RocBand], log: bool, misses: bool) -> None:

@@ -106,7 +106,7 @@ def plot_band_panels(
             axes.set_ylabel("")
         if number + wide < len(panels) and not misses:
             axes.set_xlabel("")
-    if handles:
+    if handles[own:]:
         figure.legend(
             handles[own:], labels[own:], loc="outside lower center", ncols=3, fontsize="small"
         )
