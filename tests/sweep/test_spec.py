@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from curvewise.errors import InputError
 from curvewise.sweep.planning import stacks
-from curvewise.sweep.spec import Spec, expanded_task, read_spec
+from curvewise.sweep.spec import Spec, read_spec
 from curvewise.training.recipe import PRESETS, Recipe, preset
 
 EXAMPLE = """
@@ -167,14 +167,6 @@ def test_any_recipe_setting_may_be_in_a_grid():
     assert found == [(0.5, "none"), (0.5, "flip"), (None, "none"), (None, "flip")]
     (run,) = spec({**VS, "steps": 7}).runs()
     assert (run.recipe["epochs"], run.recipe["steps"]) == (None, 7)
-
-
-def test_all_pairs_of_ten_classes():
-    assert expanded_task("cifar10:pairs") == [
-        f"cifar10:{a}/{b}" for a in range(10) for b in range(10) if a < b
-    ]
-    assert expanded_task("folder:pairs") == ["folder:pairs"]
-    assert spec(tasks=["digits:8", "fashion-mnist:pairs"]).size == 46
 
 
 WRONG = [

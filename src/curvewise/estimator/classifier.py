@@ -12,7 +12,7 @@ from joblib import effective_n_jobs  # type: ignore[import-untyped]
 from numpy.typing import NDArray
 from scipy.special import expit, log_softmax, logsumexp, softmax
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils import check_consistent_length, check_random_state, column_or_1d
+from sklearn.utils import check_consistent_length, check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from curvewise.errors import InputError
@@ -20,7 +20,6 @@ from curvewise.estimator.ensemble import Ensemble
 from curvewise.estimator.folds import split_off
 from curvewise.estimator.inputs import Inputs, as_given, inputs_for
 from curvewise.estimator.members import fit_ensemble
-from curvewise.estimator.operating import choose_point, choose_tau
 from curvewise.estimator.progress import Printed
 from curvewise.estimator.recalibration import fit_recalibration, prior_shift
 from curvewise.estimator.settings import Settings
@@ -221,96 +220,6 @@ class FamilyClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[mis
             logits = self.ensemble_.logits(self.inputs_.blocks(given), taus)
         others = np.delete(logits, rare, axis=2)
         return np.asarray(logits[:, :, rare] - logsumexp(others, axis=2))
-
-    def choose_operating_point(
-        self,
-        X: Any = None,
-        y: Any = None,
-        *,
-        max_fpr: float | None = None,
-        min_tpr: float | None = None,
-        cost_ratio: float | None = None,
-        prevalence: float | None = None,
-        confidence: float | None = 0.95,
-        tau: float | None = None,
-        by: str = "threshold",
-    ) -> OperatingPoint:
-        """Choose where to call a row the rare class, by one rule; use it as `predict(X, at=)`.
-
-        Parameters
-        ----------
-        X, y
-            Rows that the model has not seen. Left out, they are those that `fit` set aside
-            (`calibration_fraction`), or else its out-of-fold scores, which makes the point
-            approximate.
-        max_fpr, min_tpr
-            A rate that holds on new data with `confidence` (None: on these rows only). Too few rows
-            for that give the threshold +inf (-inf for min_tpr), and a note and warning that
-            say how many are needed.
-        cost_ratio
-            The lowest expected cost, a missed rare row costing so many false alarms.
-        prevalence
-            The share of the rare class where the point will be used.
-        tau
-            Use the paper's score z1 - z0 at this tau instead of the calibrated log-odds.
-        by
-            "threshold", or "lambda": the tau at which z1 - z0 >= 0 keeps the rate.
-        """
-        self._two_classes("an operating point")
-        rules: dict[str, Any] = {
-            "max_fpr": max_fpr,
-            "min_tpr": min_tpr,
-            "prevalence": prevalence,
-        }
-        if by not in ("threshold", "lambda"):
-            raise InputError(f'by must be "threshold" or "lambda", got {by!r}')
-        if X is None and (by == "lambda" or tau is not None):
-            raise InputError("an operating point of one lambda needs rows X and y, got none")
-        if (X is None) != (y is None):
-            raise InputError("X and y go together, got one of them")
-        if by == "lambda" and (tau is not None or cost_ratio is not None or confidence is None):
-            raise InputError(
-                'by="lambda" chooses tau by a rate that holds with confidence, so it goes without '
-                "tau and cost_ratio, and with confidence"
-            )
-        labels = np.zeros(0) if y is None else self._rare_labels(y)
-        if by == "lambda":
-            point = choose_tau(
-                labels,
-                lambda taus: self._at_taus(X, list(taus)),
-                self.ensemble_.tau_range,
-                confidence=confidence,  # type: ignore[arg-type]
-                **rules,
-            )
-        else:
-            rules["cost_ratio"] = cost_ratio
-            if X is None:
-                labels, score, known = self._own_scores()
-            else:
-                known = False
-                score = self._rare_scores(X) if tau is None else self.score_samples(X, tau)
-            point = choose_point(labels, score, tau, known=known, confidence=confidence, **rules)
-        if " needs at least " in point.note:
-            warnings.warn(point.note, stacklevel=2)
-        return point
-
-    def _rare_labels(self, y: Any) -> Array:
-        """Return 1 for the rare class, 0 for the other."""
-        labels = column_or_1d(y, warn=True)
-        unknown = np.setdiff1d(labels, self.classes_)
-        if len(unknown):
-            raise InputError(f"y must hold {self.classes_.tolist()}, got {unknown[:3].tolist()}")
-        return np.asarray(labels == self.positive_class_, np.int64)
-
-    def _own_scores(self) -> tuple[Array, Floats, bool]:
-        """Return labels and scores that fit has left, and whether training knew the rows."""
-        known = len(self.calibration_scores_) == 0
-        scores = self._adjusted(self.out_of_fold_ if known else self.calibration_scores_)
-        labels = self.out_of_fold_labels_ if known else self.calibration_labels_
-        if len(scores) == 0:
-            raise InputError("this model held no rows out, so X and y must be given, got none")
-        rare = self._rare()
-        return (labels == rare).astype(np.int64), scores[:, rare] - scores[:, 1 - rare], known
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -6,11 +6,11 @@ from typing import Any
 from torch import nn
 
 from curvewise.errors import InputError
-from curvewise.estimator.classifier import FamilyClassifier
+from curvewise.estimator.choosing import PointClassifier
 from curvewise.estimator.settings import Settings
 
 
-class LCTClassifier(FamilyClassifier):
+class LCTClassifier(PointClassifier):
     """Classifier for a rare class: an ensemble over a family of losses, with nothing to tune.
 
     Takes tables (DataFrames with their types, categories and gaps, or arrays) and images
@@ -96,7 +96,7 @@ class LCTClassifier(FamilyClassifier):
         return Settings.of(self, tau=tuple(given))
 
 
-class VSClassifier(FamilyClassifier):
+class VSClassifier(PointClassifier):
     """As `LCTClassifier`, with one fixed vector-scaling loss: members differ in scaling and seed.
 
     `omega`, `gamma` and `tau` are those of `vs_loss`; their defaults are cross-entropy. The other

@@ -1,13 +1,12 @@
 """`Spec`: a sweep as one TOML file, tasks x betas x seeds x methods and their grids, to runs."""
 
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from itertools import combinations
 from os import PathLike
 from pathlib import Path
 from typing import Annotated, Any, Self
 
-import torch
 from pydantic import (
     BaseModel,
     BeforeValidator,
@@ -18,11 +17,8 @@ from pydantic import (
     field_validator,
     model_validator,
 )
-from pydantic_core import PydanticCustomError
 
 from curvewise.errors import InputError, did_you_mean
-from curvewise.networks.mlp import MLP
-from curvewise.networks.registry import TIMM, build_network
 from curvewise.sweep.grid import (
     MOST_RUNS,
     MethodGrid,
@@ -33,64 +29,17 @@ from curvewise.sweep.grid import (
 )
 from curvewise.sweep.methods import METHODS
 from curvewise.sweep.plan import PlannedRun
+from curvewise.sweep.spec_parts import (
+    DataSettings,
+    Features,
+    expanded_task,
+    listed,
+    require_distinct,
+    require_network,
+    seed_list,
+)
 
-PAIRS_OF_TEN = ("fashion-mnist", "cifar10")
 SEED_STRIDE = 10_000  # seeds of weights and lambda are this times the seed, plus the number
-
-
-def _listed(value: Any) -> Any:
-    """Return a scalar as a list of one; a list must hold something."""
-    if not isinstance(value, list | tuple):
-        return [value]
-    if not value:
-        raise ValueError("must list at least one value, got []")
-    return value
-
-
-def _seed_list(value: Any) -> Any:
-    """Return a list of seeds; a number alone could be meant as one seed, or as how many."""
-    if not isinstance(value, list | tuple):
-        raise PydanticCustomError("seeds", "must be a list, such as [0, 1, 2]")
-    return _listed(value)
-
-
-def _distinct(values: Iterable[Any]) -> None:
-    seen: set[Any] = set()
-    for value in values:
-        if value in seen:
-            raise ValueError(f"must differ, got {value!r} twice")
-        seen.add(value)
-
-
-class _Section(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
-
-
-class DataSettings(_Section):
-    """How the sources are read, where they must be told; see `load_task`."""
-
-    target: str | None = None
-    positive: str | None = None
-    group: str | None = None
-    image_size: int | None = Field(default=None, ge=1)
-
-
-class Features(_Section):
-    """What the networks see instead of the data: principal components, or a backbone's output.
-
-    With both it is the principal components of the backbone's output. `size` is the side in pixels
-    that images are resized to for the backbone.
-    """
-
-    pca: int | None = Field(default=None, ge=1)
-    embed: str | None = Field(default=None, min_length=1)
-    size: int | None = Field(default=None, ge=8)
-
-    @model_validator(mode="after")
-    def _size_needs_embed(self) -> Self:
-        if self.size is not None and self.embed is None:
-            raise ValueError(f"size goes together with embed, got size = {self.size} alone")
-        return self
 
 
 class Spec(BaseModel):
@@ -106,13 +55,13 @@ class Spec(BaseModel):
 
     name: str = Field("sweep", strict=True, min_length=1)
     tasks: Annotated[
-        tuple[Annotated[str, Field(strict=True, min_length=1)], ...], BeforeValidator(_listed)
+        tuple[Annotated[str, Field(strict=True, min_length=1)], ...], BeforeValidator(listed)
     ]
     betas: Annotated[
-        tuple[Annotated[float | None, Field(strict=True, ge=1)], ...], BeforeValidator(_listed)
+        tuple[Annotated[float | None, Field(strict=True, ge=1)], ...], BeforeValidator(listed)
     ] = (None,)
     seeds: Annotated[
-        tuple[Annotated[int, Field(strict=True, ge=0, le=10**9)], ...], BeforeValidator(_seed_list)
+        tuple[Annotated[int, Field(strict=True, ge=0, le=10**9)], ...], BeforeValidator(seed_list)
     ] = (0,)
     validation: float | None = Field(None, strict=True, gt=0, lt=1)
     data: DataSettings = DataSettings()
@@ -204,13 +153,13 @@ class Spec(BaseModel):
     @field_validator("tasks")
     @classmethod
     def _check_tasks(cls, tasks: tuple[str, ...]) -> tuple[str, ...]:
-        _distinct(task for text in tasks for task in expanded_task(text))
+        require_distinct(task for text in tasks for task in expanded_task(text))
         return tasks
 
     @field_validator("betas", "seeds")
     @classmethod
-    def _check_distinct(cls, values: tuple[Any, ...]) -> tuple[Any, ...]:
-        _distinct(values)
+    def _checkrequire_distinct(cls, values: tuple[Any, ...]) -> tuple[Any, ...]:
+        require_distinct(values)
         return values
 
     @field_validator("network")
@@ -218,7 +167,7 @@ class Spec(BaseModel):
     def _check_network(cls, network: dict[str, Any], info: ValidationInfo) -> dict[str, Any]:
         features = info.data.get("features", Features())
         given = {"name": None, **network}
-        _try_network(given, on_features=features != Features())
+        require_network(given, on_features=features != Features())
         return given
 
     @field_validator("recipe")
@@ -291,46 +240,6 @@ def read_spec(path: str | PathLike[str]) -> Spec:
         return Spec.from_dict({"name": Path(path).stem, **given})
     except InputError as error:
         raise InputError(f"{path}: {error}") from None
-
-
-def expanded_task(text: str) -> list[str]:
-    """Return the 45 pairs that NAME:pairs stands for, any other task as it is.
-
-    >>> pairs = expanded_task("cifar10:pairs")
-    >>> len(pairs), pairs[0], pairs[-1]
-    (45, 'cifar10:0/1', 'cifar10:8/9')
-    """
-    name, _, argument = text.partition(":")
-    if argument != "pairs":
-        return [text]
-    if name not in PAIRS_OF_TEN:
-        if near := did_you_mean(name, PAIRS_OF_TEN):
-            sources = " and ".join(PAIRS_OF_TEN)
-            raise InputError(f"NAME:pairs is for {sources}, got {text!r}{near}")
-        return [text]  # a folder or a file may be called so
-    return [f"{name}:{first}/{second}" for first, second in combinations(range(10), 2)]
-
-
-def _try_network(network: Mapping[str, Any], *, on_features: bool) -> None:
-    """Raise unless the network can be built; on the "meta" device that costs no memory."""
-    options = dict(network)
-    name = options.pop("name")
-    weights = options.pop("weights", None)
-    if weights is not None and not (isinstance(weights, str) and isinstance(name, str)):
-        raise InputError(f"weights must be a file for a named network, got {weights!r}")
-    if name is None:
-        if options:
-            raise InputError(f"needs a name to take {', '.join(options)}, got none")
-        return
-    if not isinstance(name, str):
-        raise InputError(f"name must be a text, got {name!r}")
-    if name.startswith(TIMM) or options.get("pretrained"):
-        made = None  # these read weights or packages, which only a machine that trains must have
-    else:
-        with torch.device("meta"):
-            made = build_network(name, in_shape=(8,) if name == "mlp" else (3, 64, 64), **options)
-    if on_features and not isinstance(made, MLP):
-        raise InputError(f"must be an mlp when there are [features], got {name!r}")
 
 
 def _sentence(error: ValidationError) -> str:

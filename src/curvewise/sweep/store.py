@@ -24,6 +24,7 @@ from curvewise.errors import InputError, did_you_mean, require_choice
 from curvewise.sweep import schema
 from curvewise.sweep.membership import now, register
 from curvewise.sweep.plan import PlannedRun, Problem, Result, State
+from curvewise.sweep.recording import FINAL, write_result
 from curvewise.sweep.records import (
     KnownProblem,
     Record,
@@ -33,7 +34,6 @@ from curvewise.sweep.records import (
     damaged,
     number_of,
     packed,
-    plain,
     read_summed,
     summed,
     unpacked,
@@ -43,7 +43,6 @@ from curvewise.sweep.writer_lock import writer_lock
 __all__ = ["KnownProblem", "Record", "StatusRow", "Store", "StoreError", "Sweep"]
 
 Part = Literal["test", "validation"]
-FINAL = ("done", "diverged")  # training again would give the same
 STATES = ("pending", *get_args(State))
 
 # What a `Record` is made of, and where from: all runs (r), or those of one sweep (m).
@@ -172,7 +171,7 @@ class Store:
         """
         about = {"machine": machine, "versions": dict(versions), "finished": now()}
         with self._transaction() as connection:
-            return sum(_record(connection, result, about) for result in results)
+            return sum(write_result(connection, result, about) for result in results)
 
     def missing(self, sweep: int | str) -> list[str]:
         """Return the identities that are neither done nor diverged, in the order of the sweep."""
@@ -321,51 +320,6 @@ class Store:
             raise damaged(self.path, f"run {identity} has two states")
         metrics = {name: number_of(value) for name, value in about.pop("metrics").items()}
         return Record(identity, fingerprint, run, state, attempts, metrics, **about)
-
-
-def _record(connection: sqlite3.Connection, result: Result, about: Mapping[str, Any]) -> bool:
-    """Write one result; tell whether it was new."""
-    require_choice("state", result.state, get_args(State))
-    found = connection.execute(
-        "SELECT r.id, r.state, p.n_test, p.n_validation "
-        "FROM runs r LEFT JOIN problems p USING (fingerprint) WHERE r.identity = ?",
-        (result.identity,),
-    ).fetchone()
-    if found is None:
-        raise InputError(f"a result must be of a planned run, got {result.identity!r}")
-    run, state, n_test, n_validation = found
-    if state in FINAL:
-        return False
-    metrics = {name: plain(float(value)) for name, value in result.metrics.items()}
-    outcome = {
-        "state": result.state,
-        "metrics": metrics,
-        "seconds": float(result.seconds),
-        "message": result.message,
-        **about,
-    }
-    connection.execute(
-        "UPDATE runs SET state = ?, attempts = attempts + 1, auc = ?, seconds = ?, outcome = ?, "
-        "outcome_sum = ? WHERE id = ?",
-        (result.state, metrics.get("auc"), result.seconds, *summed(outcome), run),
-    )
-    connection.execute("DELETE FROM scores WHERE run = ?", (run,))
-    parts = (
-        ("test", result.scores, n_test),
-        ("validation", result.validation_scores, n_validation),
-    )
-    for part, scores, n in parts:
-        if scores is not None:
-            if scores.ndim != 1 or n not in (None, len(scores)):
-                raise InputError(
-                    f"{part} scores must have shape ({n if n is not None else 'n'},), "
-                    f"got {scores.shape}"
-                )
-            connection.execute(
-                "INSERT INTO scores VALUES (?, ?, ?)",
-                (run, part, packed(scores, "<f4")),
-            )
-    return True
 
 
 def _status_row(row: Sequence[Any]) -> StatusRow:

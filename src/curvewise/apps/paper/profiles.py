@@ -12,7 +12,8 @@ from typing import Any
 
 from curvewise.errors import InputError, require_choice
 from curvewise.sweep.methods import METHODS
-from curvewise.sweep.spec import Spec, expanded_task
+from curvewise.sweep.spec import Spec
+from curvewise.sweep.spec_parts import expanded_task
 
 PROFILES = ("laptop", "paper")
 SCALES = ("full", "tiny")
