@@ -177,6 +177,24 @@ def test_the_table_is_for_people(tmp_path):
     assert ended.code == 0, ended.err
     for expected in ("mean AUC", "ensemble of", "focal", "roc_bands.png", '16 "8"'):
         assert expected in ended.out
+    assert "has the higher mean AUC" in ended.out  # the report's answer, here too
+    assert "95 % interval" in ended.out
+
+
+def test_compare_trains_as_told(tmp_path):
+    words = ("compare", "digits:8", "--beta", 50, "--seeds", 1, "--methods", "ce,focal")
+    changes = ("--preset", "tabular", "--set", "lr=0.003", "--set", "clip_norm=none")
+    ended = command(*words, *changes, "--epochs", 1, "--executor", "serial", "--out", tmp_path)
+    assert ended.code == 0, ended.err
+    with Store(tmp_path / "runs.db", readonly=True) as store:
+        recipe = next(store.runs()).run.recipe
+    expected = {"optimizer": "adamw", "lr": 0.003, "clip_norm": None, "epochs": 1}
+    assert {name: recipe[name] for name in expected} == expected
+    for wrong in ("lr=fast", "pace=1", "network.width=3"):
+        ended = command(*words, "--set", wrong, "--out", tmp_path / "none")
+        assert ended.code == 2
+        assert wrong.partition("=")[0].rpartition(".")[2] in ended.err
+    assert not (tmp_path / "none").exists()
 
 
 def test_the_table_says_what_min_and_max_are_and_why_there_is_no_p(tmp_path):
@@ -295,6 +313,7 @@ def test_methods_are_checked_before_any_work():
 def test_small_data_are_gone_through_more_often(n_train, epochs):
     spec = comparison_spec("a", beta=None, methods=["vs"], seeds=1, n_train=n_train)
     assert spec.recipe["epochs"] == epochs
+    assert spec.recipe["film_init"] == "identity"  # see fig-film of the paper's results
 
 
 def test_executors_by_name():

@@ -2,6 +2,7 @@
 
 import json
 import re
+import shlex
 import sys
 from pathlib import Path
 
@@ -9,10 +10,11 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from PIL import Image
 
 import curvewise as cw
 from command_line import command
-from curvewise.apps.evaluate import MeasuredPart
+from curvewise.apps.evaluate import MeasuredPart, measured_part
 from curvewise.apps.report_model import model_input
 from curvewise.apps.report_store import store_input
 from curvewise.report import page_library
@@ -133,6 +135,69 @@ def test_commands_are_there_where_train_has_the_method(store):
     assert "--tau 0:3:0.33" in text
     assert "--set rho=0.1" in text
     assert "--set epochs=1" in text
+
+
+IMAGES = """
+name = "images"
+tasks = ["folder:photos"]
+seeds = [3]
+[data]
+image_size = 16
+[network]
+name = "small-cnn"
+width = 4
+[recipe]
+preset = "quick"
+epochs = 2
+clip_norm = "none"
+[[methods]]
+method = "vs"
+tau = [1, 2]
+[[methods]]
+method = "lct"
+tau = ["0:3:0.33"]
+"""
+
+
+@pytest.fixture(scope="module")
+def photos(tmp_path_factory):
+    folder, rng = tmp_path_factory.mktemp("images"), np.random.default_rng(0)
+    for name, count, shade in (("ill", 30, 150), ("well", 90, 60)):
+        (folder / "photos" / name).mkdir(parents=True)
+        for number in range(count):
+            pixels = rng.integers(0, 60, (16, 16, 3)) + shade
+            Image.fromarray(pixels.astype(np.uint8)).save(
+                folder / "photos" / name / f"{number}.png"
+            )
+    (folder / "images.toml").write_text(IMAGES)
+    return folder
+
+
+def test_a_copied_command_trains_the_very_model(photos, monkeypatch):
+    monkeypatch.chdir(photos)
+    words = ("sweep", "run", "images.toml", "--executor", "serial", "--data-dir", ".")
+    assert command(*words, "--cache-dir", "cache").code == 0
+    with Store("images.db", readonly=True) as opened:
+        given = store_input(opened)
+    for model in given.models[1:]:  # VS with a seed that is not the first, and LCT
+        assert model.fill["again"] == "train this one again"
+        words = (*shlex.split(model.fill["train"])[1:], "--data-dir", ".", "--cache-dir", "cache")
+        ended = command(*words)
+        assert ended.code == 0, ended.err
+        trained = cw.load(photos / model.fill["folder"] / "model.safetensors")
+        part = measured_part(trained, "folder:photos", data_dir=Path(), cache_dir=Path("cache"))
+        np.testing.assert_allclose(trained.scores(part.x), model.score, atol=2e-3)
+
+
+def test_a_copied_command_on_features_says_that_it_trains_another(store, tmp_path, monkeypatch):
+    with Store(store, readonly=True) as opened:
+        given = store_input(opened, sweep="tiny", task="digits:8", beta=50.0)
+    monkeypatch.chdir(tmp_path)
+    model = next(model for model in given.models if model.label == "VS + LCT")
+    assert "its AUC will differ" in model.fill["again"]
+    assert command(*shlex.split(model.fill["train"])[1:]).code == 0
+    trained = cw.load(tmp_path / model.fill["folder"] / "model.safetensors")
+    assert trained.spec.options == {"hidden": [8]}
 
 
 def test_a_model_becomes_a_page_with_its_tau(table, tmp_path):

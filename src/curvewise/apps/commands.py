@@ -3,7 +3,7 @@
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from curvewise.sweep.methods import parse_setting
 from curvewise.training.loop import Progress as TrainingProgress
 from curvewise.training.recipe import Recipe, preset
 
+NETWORK = "network."  # before options of the network among those of --set
 MEANS = ("weighted_mean", "mean", "expected_mean")  # reductions that training can minimise
 
 
@@ -38,15 +39,54 @@ def parse_family(omega: str, gamma: str, tau: str, reduction: str = "weighted_me
 
 def parse_recipe(name: str, changes: list[str], seed: int) -> Recipe:
     """Return a preset with changes such as "epochs=20" and all seeds set."""
-    settings: dict[str, Any] = {}
+    seeds = {f"seed_{part}": seed for part in ("weights", "order", "lambda")}
+    return preset(name, **{**seeds, **recipe_changes(changes)})
+
+
+def recipe_changes(changes: list[str]) -> dict[str, Any]:
+    """Return the settings of a recipe among texts such as "epochs=20", those of networks left out.
+
+    >>> recipe_changes(["clip_norm=none", "milestones=5,8", "network.width=8"])
+    {'clip_norm': None, 'milestones': ('5', '8')}
+    """
+    return {
+        key: normal_recipe_value(key, tuple(text.split(",")) if key == "milestones" else text)
+        for key, text in _pairs(changes)
+        if not key.startswith(NETWORK)
+    }
+
+
+def network_options(changes: list[str]) -> dict[str, Any]:
+    """Return the options of a network among texts such as "network.hidden=64,64".
+
+    >>> network_options(["epochs=20", "network.hidden=64,64", "network.width=8"])
+    {'hidden': [64, 64], 'width': 8}
+    """
+    found = {}
+    for key, text in _pairs(changes):
+        if key.startswith(NETWORK):
+            name = key.removeprefix(NETWORK)
+            words = [_word(word) for word in text.split(",") if word]
+            found[name] = words if name == "hidden" or len(words) != 1 else words[0]
+    return found
+
+
+def _pairs(changes: list[str]) -> Iterator[tuple[str, str]]:
     for change in changes:
         key, sign, text = change.partition("=")
         if not sign:
             raise InputError(f"--set takes NAME=VALUE, got {change!r}")
-        value = tuple(text.split(",")) if key == "milestones" else text
-        settings[key] = normal_recipe_value(key, value)
-    seeds = {f"seed_{part}": seed for part in ("weights", "order", "lambda")}
-    return preset(name, **{**seeds, **settings})
+        yield key, text
+
+
+def _word(text: str) -> int | float | bool | str:
+    """Return a number or true or false as what it is, anything else as text."""
+    if text in ("true", "false"):
+        return text == "true"
+    for kind in (int, float):
+        with suppress(ValueError):
+            return kind(text)
+    return text
 
 
 def require_folder(out: Path) -> None:

@@ -11,6 +11,7 @@ from curvewise.errors import InputError, did_you_mean
 from curvewise.report.cells import Cell
 from curvewise.report.ensembles import ensemble_differences, ensemble_summary
 from curvewise.report.figures import new_axes, plot_band, plot_spread
+from curvewise.report.page_answer import answer
 from curvewise.report.paired import paired_differences
 from curvewise.report.summary import method_summary, roc_bands, spread, spread_by
 from curvewise.sweep.methods import METHODS
@@ -22,8 +23,9 @@ LEAST_EPOCHS, LEAST_STEPS, BATCH = 20, 420, 128
 
 @dataclass(frozen=True)
 class Comparison:
-    """The tables of a comparison, as plain rows, and the figures' files."""
+    """The answer in two sentences, the tables as plain rows, and the figures' files."""
 
+    answer: list[str]
     methods: list[dict[str, Any]]
     differences: list[dict[str, Any]]
     ensembles: list[dict[str, Any]]
@@ -33,6 +35,7 @@ class Comparison:
     def as_dict(self) -> dict[str, Any]:
         """Return all of it as plain data."""
         return {
+            "answer": self.answer,
             "methods": self.methods,
             "differences": self.differences,
             "ensembles": self.ensembles,
@@ -53,11 +56,15 @@ def comparison_spec(
     epochs: int | None = None,
     hidden: Sequence[int] = (64, 64),
     network: str = "mlp",
+    preset: str | None = None,
+    changes: dict[str, Any] | None = None,
     data: dict[str, Any] | None = None,
 ) -> Spec:
     """Return the sweep that compares methods: the paper's 48 settings where a method has them.
 
-    Small data are gone through more often, so that every model takes at least 420 steps.
+    Without a `preset`, training is quick, starts FiLM from the identity, and goes through small
+    data more often, so that every model takes at least 420 steps. `changes` are settings of the
+    recipe.
 
     >>> spec = comparison_spec("digits:8", beta=100, methods=["vs", "lct"], seeds=5, n_train=819)
     >>> spec.size, spec.recipe["epochs"]
@@ -71,7 +78,12 @@ def comparison_spec(
             raise InputError(f"methods must be some of {', '.join(METHODS)}, got {name!r}{near}")
     steps = -(-n_train // BATCH)
     features = {"embed": embed, "size": embed_size}
-    chosen = epochs or max(LEAST_EPOCHS, -(-LEAST_STEPS // steps))
+    recipe: dict[str, Any] = {"preset": preset}
+    if preset is None:
+        length = max(LEAST_EPOCHS, -(-LEAST_STEPS // steps))
+        recipe = {"preset": "quick", "epochs": length, "batch_size": BATCH, "film_init": "identity"}
+    if epochs is not None:
+        recipe["epochs"] = epochs
     return Spec.from_dict(
         {
             "name": "compare",
@@ -83,7 +95,7 @@ def comparison_spec(
             "network": {"name": network, "hidden": list(hidden)}
             if network == "mlp"
             else {"name": network},
-            "recipe": {"preset": "quick", "epochs": chosen, "batch_size": BATCH},
+            "recipe": recipe | (changes or {}),
             "methods": [
                 {"method": name, "grid": "paper"} if METHODS[name].paper else {"method": name}
                 for name in methods
@@ -98,6 +110,7 @@ def compare(store: Store, sweep: int | str, folder: Path) -> Comparison:
     labels = list(dict.fromkeys(label for cell in cells for label in cell.scores))
     pairs = [(labels[0], other) for other in labels[1:]]
     comparison = Comparison(
+        answer=answer(cells),
         methods=method_summary(cells).rows(),
         differences=[row for a, b in pairs for row in paired_differences(cells, a, b).rows()],
         ensembles=ensemble_summary(cells).rows(),

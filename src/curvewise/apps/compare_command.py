@@ -38,6 +38,12 @@ def compare(
         int | None, typer.Option(help="Passes over the data (default: by their size).")
     ] = None,
     network: Annotated[str, typer.Option(help="mlp, small-cnn, resnet32, ...")] = "mlp",
+    preset: Annotated[
+        str | None, typer.Option(help="Named recipe: tabular, paper-cifar, ... (default: short).")
+    ] = None,
+    change: Annotated[
+        list[str] | None, typer.Option("--set", help="Change a setting of all: --set lr=0.01")
+    ] = None,
     embed: Annotated[
         str | None, typer.Option(help="For images: train on features of this backbone.")
     ] = None,
@@ -67,6 +73,7 @@ def compare(
     from curvewise.sweep.store import Store
 
     require_folder(out)
+    changes = _changes(preset, change or [])  # before a long read of data
     given = {"target": target, "positive": positive, "group": group, "image_size": image_size}
     data = {name: value for name, value in given.items() if value is not None}
     task = loaded_task(source, beta=beta, data_dir=data_dir, cache_dir=cache_dir, **data)
@@ -80,6 +87,8 @@ def compare(
         embed_size=embed_size,
         epochs=epochs,
         network=network,
+        preset=preset,
+        changes=changes,
         data=data,
     )
     out.mkdir(parents=True, exist_ok=True)
@@ -101,6 +110,18 @@ def compare(
         f'{n} "{name}"' for n, name in zip(task.class_counts, task.class_names, strict=True)
     )
     _print(comparison, f"{task.name}: {counts} to train on, {len(task.y_test)} to test")
+
+
+def _changes(name: str | None, given: list[str]) -> dict[str, Any]:
+    """Return settings as numbers and texts of the recipe, once they are known to make one."""
+    from curvewise.apps.commands import network_options, recipe_changes
+    from curvewise.training.recipe import preset
+
+    if options := network_options(given):
+        raise InputError(f"--set is for the recipe here, got network.{next(iter(options))}")
+    changes = recipe_changes(given)
+    made = preset(name or "quick", **changes).model_dump(mode="json")
+    return {key: made[key] for key in changes}
 
 
 def _print(comparison: Any, title: str) -> None:
@@ -139,6 +160,7 @@ def _print(comparison: Any, title: str) -> None:
             f"{row['best_model']:.4f}",
         )
     console.print(table)
+    print(*comparison.answer, sep="\n")
     for file in comparison.files:
         print(file)
 

@@ -51,7 +51,8 @@ def train(
         str, typer.Option(help="Named recipe: quick, tabular, paper-cifar, ...")
     ] = "quick",
     change: Annotated[
-        list[str] | None, typer.Option("--set", help="Change a setting: --set epochs=20")
+        list[str] | None,
+        typer.Option("--set", help="Change a setting: --set epochs=20, --set network.hidden=64,64"),
     ] = None,
     weights: Annotated[Path | None, typer.Option(help="Start from these weights.")] = None,
     validation: Annotated[
@@ -72,7 +73,13 @@ def train(
     as_json: AsJson = False,
 ) -> None:
     """Train one model on a data source and test it."""
-    from curvewise.apps.commands import loaded_task, parse_family, parse_recipe, training_bar
+    from curvewise.apps.commands import (
+        loaded_task,
+        network_options,
+        parse_family,
+        parse_recipe,
+        training_bar,
+    )
     from curvewise.apps.evaluate import evaluation_table
     from curvewise.apps.train import require_free, without_nan
     from curvewise.apps.train import train as run
@@ -93,8 +100,9 @@ def train(
         part = "validation part"
     with training_bar() as on_progress:
         outcome = run(
-            task, family, recipe, out, network=network, weights=weights, resume=resume, seed=seed,
-            rule=rule, part=part, test_digest=test_digest, on_progress=on_progress,
+            task, family, recipe, out, network=network,
+            network_options=network_options(change or []), weights=weights, resume=resume,
+            seed=seed, rule=rule, part=part, test_digest=test_digest, on_progress=on_progress,
         )  # fmt: skip
     if not outcome.finished:
         _fail(f"stopped after {outcome.steps} steps; go on with --resume", code=130)

@@ -29,10 +29,14 @@ with Store({store}, readonly=True) as store:
     y, score = store.labels(run.fingerprint), store.scores(run.identity)
 print(cw.operating_point(y, score, {{threshold}}, prevalence={{prevalence}}))
 """
-COMMAND = """# a store keeps scores, not models: train these settings again, then keep the same FPR
-{train}
-curvewise predict {new} --model out/model --max-fpr {fpr}
+COMMAND = """# a store keeps scores, not models: {again}, then keep the same FPR
+{train} &&
+  curvewise predict {new} --model {folder} --max-fpr {fpr}
 """
+
+
+SAME = "train this one again"
+ALIKE = "train one with its settings (its AUC will differ: sweeps standardise features)"
 
 
 def store_input(
@@ -131,7 +135,7 @@ def _model(
         score=score,
         settings=dict(run.settings) | {name: _plain(run.recipe.get(name)) for name in changing},
         log_odds=_corrected(run, problem, y, score),
-        fill={"identity": record.identity, "new": _new(run.task)} | _train(run),
+        fill={"identity": record.identity, "new": _new(run.task)} | _train(run, record.identity),
         seconds=record.seconds,
         n_train=sum(problem.class_counts),
     )
@@ -164,8 +168,12 @@ def _corrected(
     ).numpy()
 
 
-def _train(run: PlannedRun) -> dict[str, str]:
-    """Return the command that trains a model like a run's, if there is one."""
+def _train(run: PlannedRun, identity: str) -> dict[str, str]:
+    """Return the command that trains a run's model, its folder, and how alike it will be.
+
+    The seeds are the run's own, so on images it is the same model, but for rounding. There is no
+    such command for methods that only sweeps have.
+    """
     if run.method not in TRAINED or run.features or run.network.get("weights"):
         return {}
     words = ["curvewise", "train", run.task]
@@ -175,17 +183,27 @@ def _train(run: PlannedRun) -> dict[str, str]:
     for name in ("omega", "gamma", "tau"):
         default = {"omega": 0.5}.get(name, 0)
         words += [f"--{name}", _text(run.settings.get(name, default))]
-    if run.network.get("name"):
-        words += ["--network", str(run.network["name"])]
-    quick = preset("quick").model_dump()
-    for name, value in run.recipe.items():
-        if not name.startswith("seed") and value != quick.get(name, value) and value is not None:
-            listed = ",".join(map(str, value)) if isinstance(value, list | tuple) else value
-            words += ["--set", f"{name}={listed}"]
-    return {"train": shlex.join([*words, "--out", "out/model"])}
+    network = dict(run.network)
+    if name := network.pop("name", None):
+        words += ["--network", str(name)]
+    changes = {f"network.{name}": value for name, value in network.items()}
+    like = preset("quick").with_seed(run.seed).model_dump(mode="json")
+    changes |= {name: value for name, value in run.recipe.items() if value != like.get(name)}
+    for length, other in (("epochs", "steps"), ("steps", "epochs")):
+        if changes.get(other) is not None:
+            changes.pop(length, None)  # giving one takes the other out
+    for name, value in changes.items():
+        words += ["--set", f"{name}={_text(value)}"]
+    folder = f"out/{run.method}-{identity[:8]}"
+    again = ALIKE if run.network.get("name") in (None, "mlp") else SAME
+    return {"train": shlex.join([*words, "--out", folder]), "folder": folder, "again": again}
 
 
 def _text(value: Any) -> str:
+    if value is None:
+        return "none"
+    if isinstance(value, list | tuple):
+        return ",".join(map(_text, value))
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 

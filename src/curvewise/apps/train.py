@@ -52,6 +52,7 @@ def train(
     folder: Path,
     *,
     network: str | None = None,
+    network_options: dict[str, Any] | None = None,
     weights: Path | None = None,
     resume: bool = False,
     seed: int | None = None,
@@ -72,7 +73,7 @@ def train(
     require_free(folder, resume=resume)
     if recipe.augment != "none" and task.kind != "image":
         raise InputError(f"augment = {recipe.augment} needs images, got {task.name}")
-    spec = default_spec(task, network)
+    spec = default_spec(task, network, network_options)
     body = spec.build(seed=recipe.seed_weights)
     untouched = [] if weights is None else load_weights(body, read_weights(weights))
     # A network with published weights wants the pixels that those were trained on.
@@ -224,10 +225,13 @@ def _deliver(
     return metrics
 
 
-def default_spec(task: Task, network: str | None) -> NetworkSpec:
+def default_spec(
+    task: Task, network: str | None, options: dict[str, Any] | None = None
+) -> NetworkSpec:
     """Return the named network, or an MLP for features and the small CNN for images."""
     name = network or ("mlp" if task.kind == "features" else "small-cnn")
-    return NetworkSpec(name, tuple(task.x_train.shape[1:]), len(task.class_names))
+    shape = tuple(task.x_train.shape[1:])
+    return NetworkSpec(name, shape, len(task.class_names), options or {})
 
 
 def normalization(task: Task) -> Normalization | None:
