@@ -1,11 +1,15 @@
 """Figures: what is drawn, where and under which name, not how the pixels look."""
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.collections import PolyCollection
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
+from pandas import DataFrame
 
 from curvewise import (
     InputError,
@@ -16,7 +20,7 @@ from curvewise import (
     roc_band,
     roc_curve,
 )
-from curvewise.report.figures import COLORS, LOWEST_RATE
+from curvewise.report.figures import COLORS, LOWEST_RATE, plot_differences
 
 RNG = np.random.default_rng(0)
 Y = np.arange(400) % 4 == 0
@@ -182,6 +186,22 @@ def test_spread_shows_every_model_and_the_quartiles():
         assert medians == pytest.approx([np.median(values)])
 
 
+def test_whiskers_reach_the_farthest_value_within_one_and_a_half_boxes():
+    values = np.append(RNG.normal(size=40), [-9.0, 9.0])
+    axes = plot_spread({"VS": values})
+    low, middle, high = np.quantile(values, [0.25, 0.5, 0.75])
+    within = [value for value in values if abs(value - (low + high) / 2) <= 2 * (high - low)]
+    expected = [
+        [(0, low), (0, min(within))],
+        [(-0.12, min(within)), (0.12, min(within))],
+        [(0, high), (0, max(within))],
+        [(-0.12, max(within)), (0.12, max(within))],
+        [(-0.24, middle), (0.24, middle)],
+    ]
+    assert min(within) > -9
+    np.testing.assert_allclose([line.get_xydata() for line in axes.get_lines()[:5]], expected)
+
+
 def test_dots_stay_where_they_are():
     values = RNG.uniform(size=20)
     first, second = (plot_spread({"VS": values}).get_lines()[-1].get_xdata() for _ in range(2))
@@ -271,3 +291,88 @@ def test_areas_that_cannot_be_drawn_are_refused(areas, message):
 def test_areas_of_other_methods_are_refused():
     with pytest.raises(InputError, match=r"must be of the bands \['VS', 'VS \+ LCT'\], got \['VS'"):
         plot_band(BANDS, areas={"VS": [0.5]})
+
+
+def test_data_without_names_are_refused():
+    curve, band, p = CURVES["VS"][0], BANDS["VS"], np.array([0.1, 0.9, 0.6, 0.4])
+    cases = [
+        (lambda: plot_roc(curve), r"plot_roc needs curves by name, .*'model': .*, got RocCurve"),
+        (lambda: plot_roc([curve]), "got list"),
+        (lambda: plot_roc({"VS": (p, p, p)}), "each a RocCurve, got tuple for 'VS'"),
+        (lambda: plot_band(band), "plot_band needs bands by name, .*, got RocBand"),
+        (lambda: plot_band({"VS": curve}), "each a RocBand, got RocCurve for 'VS'"),
+        (lambda: plot_band({"VS": band}, areas=[0.5]), "areas by name, .*, got list"),
+        (lambda: plot_spread([0.5, 0.6]), "plot_spread needs areas by method, .*, got list"),
+        (lambda: plot_spread({"VS": ["good"]}), "list of finite numbers, got .*good"),
+        (lambda: plot_differences([0.1]), "plot_differences needs differences by name"),
+        (lambda: plot_roc({"VS": curve}, points=[(0.1, 0.9)]), r"operating points, got \[\(0.1"),
+        (
+            lambda: plot_roc({"VS": curve}, points=choose_operating_point(Y, Y * 1.0, max_fpr=0)),
+            "must be a list of operating points, got OperatingPoint",
+        ),
+    ]
+    for draw, message in cases:
+        with pytest.raises(InputError, match=message) as caught:
+            draw()
+        assert "\n" not in str(caught.value)
+
+
+def test_a_table_has_its_columns_drawn():
+    axes = plot_spread(DataFrame({"VS": [0.5, 0.6], "VS + LCT": [0.7, 0.8]}))
+    assert [tick.get_text() for tick in axes.get_xticklabels()] == ["VS", "VS + LCT"]
+
+
+def test_the_legend_of_curves_is_below_the_axes_or_within_where_it_would_be_cut_off():
+    curves = {name: found[0] for name, found in CURVES.items()}
+    point = choose_operating_point(Y, RNG.normal(size=400) + Y, max_fpr=0.2)
+    ours = plot_roc(curves, points=[point])
+    assert_nothing_is_cut_off(ours)
+    below = ours.get_legend().get_window_extent()
+    assert below.y1 < ours.xaxis.label.get_window_extent().y0
+    plain = Figure()
+    FigureCanvasAgg(plain)
+    theirs = plot_roc(curves, points=[point], ax=plain.add_subplot())
+    assert_nothing_is_cut_off(theirs)
+    box, square = theirs.get_legend().get_window_extent(), theirs.get_window_extent()
+    assert square.y0 <= box.y0 < box.y1 <= square.y1
+
+
+DRAWN = """
+import sys
+{importing}
+import curvewise as cw
+curve = cw.roc_curve([0, 1, 0, 1], [0.1, 0.9, 0.6, 0.4])
+figures = [cw.plot_spread({{"VS": [0.5, 0.6]}}).figure, cw.plot_roc({{"model": curve}}).figure]
+[figure.canvas.draw() for figure in figures]
+"""
+KNOWN = """
+from matplotlib import pyplot as plt
+assert plt.get_fignums() == [1, 2]
+assert plt.gcf() is figures[1] and plt.figure(1) is figures[0]
+plt.savefig("seen.png")
+"""
+UNKNOWN = """
+assert "matplotlib.pyplot" not in sys.modules
+from matplotlib import pyplot as plt
+assert plt.get_fignums() == []
+figures[0].savefig("seen.png")
+"""
+
+
+@pytest.mark.parametrize(
+    ("importing", "found"),
+    [("from matplotlib import pyplot", KNOWN), ("", UNKNOWN)],
+    ids=["pyplot in use", "without"],
+)
+def test_pyplot_knows_the_figures_if_it_was_there_before(importing, found, tmp_path, monkeypatch):
+    # Asked for a backend that nobody named, matplotlib imports pyplot to find one.
+    monkeypatch.delenv("MPLBACKEND", raising=False)
+    if importing:
+        monkeypatch.setenv("MPLBACKEND", "agg")
+    script = DRAWN.format(importing=importing) + found
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", script],
+        cwd=tmp_path, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "seen.png").stat().st_size > 1000

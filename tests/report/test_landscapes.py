@@ -145,6 +145,34 @@ def test_a_landscape_is_drawn_with_its_line_and_even_colours():
     assert plot_landscape(10, ax=given_axes) is given_axes
 
 
+@pytest.mark.parametrize(
+    ("beta", "setting"),
+    [(10, {}), (100, {"tau": 2.0}), (200, {"tau": 3.0, "gamma": 0.4}), (100, {"omega": 0.001})],
+)
+def test_without_a_reach_the_line_is_seen(beta, setting):
+    axes = plot_landscape(beta, **setting)
+    reach = axes.get_xlim()[1]
+    assert reach >= 5
+    z0 = np.linspace(-reach, reach, 1001)
+    ends = axes.get_lines()[0]
+    z1 = np.interp(z0, ends.get_xdata(), ends.get_ydata())
+    inside = np.abs(z1) <= reach
+    length = np.hypot(np.ptp(z0[inside]), np.ptp(z1[inside]))
+    assert length > reach
+    assert not axes.texts
+
+
+def test_a_reach_too_small_for_the_line_is_told():
+    axes = plot_landscape(100, tau=3.0, reach=5.0)
+    assert axes.get_xlim() == (-5, 5)
+    (text,) = axes.texts
+    assert "outside of this square" in text.get_text()
+    assert f"$z_1 = z_0 + {3 * log(100):.3g}$" in text.get_text()
+    steep = plot_landscape(100, tau=3.0, gamma=0.5, reach=5.0)
+    assert f"$z_1 = 10 z_0 + {30 * log(100):.3g}$" in steep.texts[0].get_text()
+    assert not plot_landscape(10, tau=3.0, reach=5.0).texts  # 6.9 at z0 = 0, but 1.9 at -5
+
+
 def test_panels_share_their_colours():
     found = {"a": loss_landscape(10), "b": loss_landscape(10, tau=3.0), "c": loss_landscape(10)}
     figure = plot_landscapes(found, columns=2, title="beta = 10")

@@ -1,7 +1,8 @@
 """Static figures by matplotlib, each drawn on given axes or new ones and returning them."""
 
+import sys
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
@@ -20,8 +21,10 @@ COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#00
 LOWEST_RATE = 1e-3  # where logarithmic axes start; a test set rarely tells more
 GOLDEN = 0.6180339887498949  # its multiples spread evenly over [0, 1), however many there are
 WIDEST, CHARACTER = 24.0, 0.1  # inches: of a figure, of a letter below an axis
+LETTER, HANDLE = 0.066, 0.5  # inches in a legend: of a letter, of what stands before the words
 
 Areas = Mapping[str, Sequence[float] | Floats]
+Corner = Literal["best", "lower right", "upper left", "center right"]
 
 
 def color_of(number: int) -> str:
@@ -30,12 +33,21 @@ def color_of(number: int) -> str:
 
 
 def new_axes(width: float = 5.5) -> "Axes":
-    """Return axes of a figure that needs no screen, `width` inches wide."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
+    """Return axes of a new figure, `width` inches wide, which pyplot knows if it is in use.
 
-    figure = Figure(figsize=(width, 5), layout="constrained")
-    FigureCanvasAgg(figure)
+    Whoever calls ``plt.show()`` or ``plt.savefig()`` has imported pyplot, and expects it to find
+    this figure. Where nobody has, as in the command line, the figure needs no screen, and goes when
+    its axes go: pyplot would keep every one until it is closed.
+    """
+    pyplot = sys.modules.get("matplotlib.pyplot")
+    if pyplot is not None:
+        figure: Figure = pyplot.figure(figsize=(width, 5), layout="constrained")
+    else:
+        from matplotlib import figure as figures
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+
+        figure = figures.Figure(figsize=(width, 5), layout="constrained")
+        FigureCanvasAgg(figure)
     return figure.add_subplot()
 
 
@@ -44,6 +56,41 @@ def figure_of(axes: "Axes") -> "Figure":
     figure = axes.get_figure(root=True)
     assert figure is not None
     return figure
+
+
+def place_legend(axes: "Axes", within: Corner = "best") -> None:
+    """Draw the legend below the axes, where no data are, in one column or in two that fit.
+
+    A figure without a layout engine would cut it off there: then it goes to the corner `within`.
+    """
+    if figure_of(axes).get_layout_engine() is None:
+        axes.legend(loc=within, fontsize="small")
+        return
+    lengths = [len(label) for label in axes.get_legend_handles_labels()[1]]
+    half = (len(lengths) + 1) // 2
+    letters = max(lengths[:half]) + max(lengths[half:], default=0)
+    place = axes.get_window_extent().width / axes.figure.dpi
+    axes.legend(
+        loc="upper center", bbox_to_anchor=(0.5, 0), fontsize="small",
+        borderaxespad=5,  # in letters: leaves ticks and label their place in panels of any height
+        ncols=2 if letters * LETTER + 2 * HANDLE <= place else 1,
+    )  # fmt: skip
+
+
+def require_named(function: str, example: str, given: object, kind: type | None = None) -> None:
+    """Raise `InputError` unless `given` holds something by name, all of it of one kind.
+
+    >>> require_named("plot_roc", "curves by name, such as {'model': curve}", 3)
+    Traceback (most recent call last):
+    curvewise.errors.InputError: plot_roc needs curves by name, such as {'model': curve}, got int
+    """
+    found = getattr(given, "items", None)  # a DataFrame has it, too
+    if not callable(found):
+        raise InputError(f"{function} needs {example}, got {type(given).__name__}")
+    for name, value in found():
+        if kind is not None and not isinstance(value, kind):
+            got = f"{type(value).__name__} for {name!r}"
+            raise InputError(f"{function} needs {example}, each a {kind.__name__}, got {got}")
 
 
 def plot_roc(
@@ -55,11 +102,19 @@ def plot_roc(
 ) -> "Axes":
     """Draw ROC curves by name, with their areas, and operating points with their intervals.
 
+    The legend is below the axes if the figure has a layout engine (``layout="constrained"``, as
+    new figures here have), else in the emptiest corner.
+
     >>> from curvewise.roc.curve import roc_curve
     >>> axes = plot_roc({"model": roc_curve([0, 1, 0, 1], [0.1, 0.9, 0.6, 0.4])})
     >>> axes.get_xlabel()
     'False positive rate'
     """
+    require_named("plot_roc", "curves by name, such as {'model': curve}", curves, RocCurve)
+    if isinstance(points, OperatingPoint) or not all(
+        isinstance(point, OperatingPoint) for point in points
+    ):
+        raise InputError(f"points must be a list of operating points, got {points!r}")
     if not curves:
         raise InputError("plot_roc needs at least one curve, got none")
     axes = ax if ax is not None else new_axes()
@@ -85,7 +140,7 @@ def plot_roc(
         ylim=(-0.02, 1.02),
         aspect="equal",
     )
-    axes.legend(loc="lower right")
+    place_legend(axes)
     return axes
 
 
@@ -116,6 +171,9 @@ def plot_band(
     >>> plot_band({"VS": band}).get_legend_handles_labels()[1][0]
     'VS: mean AUC 0.750'
     """
+    require_named("plot_band", "bands by name, such as {'VS': band}", bands, RocBand)
+    if areas is not None:
+        require_named("plot_band", "areas by name, such as {'VS': [0.91, 0.93]}", areas)
     if not bands:
         raise InputError("plot_band needs at least one band, got none")
     if areas is not None and set(areas) != set(bands):
@@ -176,8 +234,7 @@ def _scale_band(axes: "Axes", bands: Mapping[str, RocBand], log: bool, misses: b
         # The worst model misses one sample before it misses none: a decade below that is enough.
         axes.set_ylim(float(missed[missed > 1e-9].min()) / 10, 1.2)
     if log or misses:  # no corner is always free of curves
-        beneath = (0.5, -0.14)
-        axes.legend(loc="upper center", bbox_to_anchor=beneath, ncols=2, fontsize="small")
+        place_legend(axes)
     else:
         axes.set_aspect("equal")
         axes.legend(loc="lower right", fontsize="small")
@@ -233,6 +290,7 @@ def _name_ticks(axes: "Axes", names: list[str]) -> None:
 
 def _groups(areas: Areas | Mapping[str, Areas]) -> tuple[dict[str, Areas], bool]:
     """Return the areas by group and method, and whether they were given in groups."""
+    require_named("plot_spread", "areas by method, such as {'VS': [0.91, 0.93]}", areas)
     inner = {name: values for name, values in areas.items() if isinstance(values, Mapping)}
     flat = {name: values for name, values in areas.items() if not isinstance(values, Mapping)}
     if inner and flat:
@@ -243,7 +301,10 @@ def _groups(areas: Areas | Mapping[str, Areas]) -> tuple[dict[str, Areas], bool]
 
 
 def _values(name: str, values: Sequence[float] | Floats) -> Floats:
-    found = np.asarray(values, dtype=np.float64)
+    try:
+        found = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        found = np.empty(0)  # text, or lists of unequal length
     if found.ndim != 1 or len(found) == 0 or not np.isfinite(found).all():
         raise InputError(f"areas of {name!r} must be a list of finite numbers, got {values!r}")
     return found
@@ -259,12 +320,20 @@ def draw_box(
     dot: float = 3.0,
 ) -> None:
     """Draw a box (quartiles, median, whiskers within 1.5 times the box) and a dot each value."""
-    axes.boxplot(
-        [np.asarray(values)], positions=[x], widths=0.8 * width, showfliers=False,
-        manage_ticks=False, patch_artist=True,
-        boxprops={"facecolor": color, "alpha": 0.25, "edgecolor": color},
-        medianprops={"color": "black"}, whiskerprops={"color": color}, capprops={"color": color},
-    )  # fmt: skip
+    from matplotlib.cbook import boxplot_stats
+    from matplotlib.patches import Polygon
+
+    # Not by Axes.boxplot: it reads all of matplotlib's settings, the backend among them, which
+    # imports pyplot, and `new_axes` would take that for somebody's wish.
+    (found,) = boxplot_stats(np.asarray(values))
+    left, right, half = x - 0.4 * width, x + 0.4 * width, 0.2 * width
+    low, high = found["q1"], found["q3"]
+    corners = [(left, low), (right, low), (right, high), (left, high)]
+    axes.add_patch(Polygon(corners, facecolor=color, edgecolor=color, alpha=0.25, zorder=2))
+    for start, end in ((low, found["whislo"]), (high, found["whishi"])):
+        axes.plot([x, x], [start, end], color=color, linewidth=1)
+        axes.plot([x - half, x + half], [end, end], color=color, linewidth=1)
+    axes.plot([left, right], [found["med"]] * 2, color="black", linewidth=1, zorder=2.1)
     across = (np.arange(1, len(values) + 1) * GOLDEN) % 1 - 0.5
     axes.plot(x + 0.6 * width * across, values, "o", color=color, markersize=dot, alpha=0.7)
 
@@ -281,6 +350,9 @@ def plot_differences(
     >>> plot_differences({"mean": [0.01, -0.02]}).lines[1].get_ydata().tolist()
     [-0.02, 0.01]
     """
+    require_named(
+        "plot_differences", "differences by name, such as {'mean': [0.01, -0.02]}", differences
+    )
     if not differences:
         raise InputError("plot_differences needs at least one list, got none")
     axes = ax if ax is not None else new_axes(7.5)

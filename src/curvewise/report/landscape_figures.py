@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from curvewise.errors import InputError
+from curvewise.losses.landscape import break_even
 from curvewise.report.figures import color_of, figure_of, new_axes
 from curvewise.report.landscapes import Landscape, loss_landscape
 from curvewise.report.panel_figures import panel_axes
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 COLOR_MAP = "RdBu_r"  # white in the middle; its ends are told apart by the colour-blind
 COLOR_LABEL = "loss of label 1 less loss of label 0"
 STEPS = 40  # of colour, at most
+REACH = 5.0  # of logits, where the line needs no more
 STYLES = ("-", "--", "-.", ":")
 
 Lines = Mapping[str, tuple[Floats, Floats]]  # x and y by what the legend calls them
@@ -30,24 +32,38 @@ def plot_landscape(
     omega: float = 0.5,
     gamma: float = 0.0,
     tau: float = 0.0,
-    reach: float = 5.0,
+    reach: float | None = None,
     ax: "Axes | None" = None,
 ) -> "Axes":
     """Draw by how much label 1 costs more than label 0 for all logits up to `reach`.
 
     Red where a sample costs more if its label is 1, the minority, blue where it costs more if it
-    is 0, white where both cost the same; the white line is that of `break_even`.
+    is 0, white where both cost the same; the white line is that of `break_even`. Without `reach`
+    logits go to 5, or as far as it takes to see the line; with one that is too small, the figure
+    says where the line is.
 
     >>> axes = plot_landscape(10, tau=1.0)
     >>> axes.get_xlabel(), axes.get_title()
     ('$z_0$', 'beta = 10, omega = 0.5, gamma = 0, tau = 1')
     """
     # Steep landscapes need more points than tables do for smooth contours.
+    line = break_even(beta, omega, gamma, tau)
+    if reach is None:
+        where_z1_is_0 = abs(line.intercept / line.slope)  # the slope is at least 1
+        reach = max(REACH, float(np.ceil(1.2 * where_z1_is_0)))
     found = loss_landscape(beta, omega=omega, gamma=gamma, tau=tau, reach=reach, points=121)
     axes = ax if ax is not None else new_axes(6.2)
     drawn = draw_landscape(found, axes, limit=found.limit)
     axes.set_title(f"beta = {beta:g}, omega = {omega:g}, gamma = {gamma:g}, tau = {tau:g}")
     figure_of(axes).colorbar(drawn, ax=axes, label=COLOR_LABEL)
+    if abs(line.intercept) >= reach * (1 + line.slope):  # beyond the corner
+        times = "" if line.slope == 1 else f"{line.slope:.3g} "
+        sign = "-" if line.intercept < 0 else "+"
+        axes.text(
+            0.5, 0.5, "Both labels cost the same outside of this square:\n"
+            f"$z_1 = {times}z_0 {sign} {abs(line.intercept):.3g}$", transform=axes.transAxes,
+            ha="center", va="center", fontsize="small", bbox={"facecolor": "white", "alpha": 0.85},
+        )  # fmt: skip
     return axes
 
 
