@@ -243,6 +243,65 @@ def test_probabilities_of_a_model_are_its_own():
     np.testing.assert_allclose(at.score, model.scores(part.x, tau=1.2), atol=1e-5)
 
 
+def operated(**changes):
+    """A model of gamma and tau with an operating point of its own, and what it is measured on."""
+    task = cw.load_task("digits:8", beta=20)
+    family = cw.LossFamily(0.7, cw.LinearDensity(0, 0.4, 2.5), cw.LinearDensity(0.0, 3.0, 0.33))
+    network = cw.build_network("mlp", in_shape=(64,), seed=0)
+    fitted = cw.fit(network, family, task.x_train, task.y_train, cw.preset("quick", epochs=1))
+    spec = cw.NetworkSpec("mlp", (64,))
+    model = cw.Model(
+        fitted.network, spec, family, cw.preset("quick"), ("not 8", "8"), fitted.class_counts
+    )
+    point = cw.choose_operating_point(task.y_test, model.scores(task.x_test), max_fpr=0.05)
+    top = dict(zip(family.drawn, model.lam()[0].tolist(), strict=True))
+    model.record["test_digest"] = task.test_digest
+    model.record["operating_point"] = {
+        "rule": {"max_fpr": 0.05}, "lambda": top, "measured_on": "test part",
+        "threshold": point.threshold, "tpr": point.tpr, "fpr": point.fpr,
+    } | changes  # fmt: skip
+    return model, task, point
+
+
+def test_a_models_own_point_is_that_of_its_lambda():
+    model, task, point = operated()
+    part = MeasuredPart(task.x_test, task.y_test)
+    given = model_input(model, Path("m"), "digits:8", part)
+    own = given.own_point
+    assert given.models[own.model].settings["tau"] == 3.0
+    assert own.threshold == point.threshold
+    assert own.rule.startswith("chosen by train for FPR at most 0.05 on these very samples")
+    called = np.asarray(given.models[own.model].score) >= point.threshold
+    assert called[task.y_test == 1].sum() == point.true_positives
+    assert called[task.y_test == 0].sum() == point.false_positives
+    # Scored at lower gamma, as a value was chosen, the point is that of another lambda.
+    given = model_input(model, Path("m"), "digits:8", part, chosen={"gamma": 0.1})
+    assert given.models[given.own_point.model].settings["gamma"] == pytest.approx(0.4)
+    # Other samples, another part, nothing called positive, another lambda, no point at all.
+    few = MeasuredPart(task.x_test[:300], task.y_test[:300])
+    own = model_input(model, Path("m"), "digits:8", few).own_point
+    assert own.rule == "chosen by train for FPR at most 0.05 on the model's test part"
+    model, _, _ = operated(measured_on="validation part", threshold=None)
+    own = model_input(model, Path("m"), "digits:8", part).own_point
+    assert own.rule.endswith("on the model's validation part")
+    assert own.threshold == np.inf
+    model.record["operating_point"]["lambda"]["gamma"] = 0.2
+    assert model_input(model, Path("m"), "digits:8", part).own_point is None
+    del model.record["operating_point"]
+    assert model_input(model, Path("m"), "digits:8", part).own_point is None
+
+
+@pytest.mark.parametrize("reduction", ["weighted_mean", "expected_mean"])
+def test_the_page_knows_the_reduction(table, tmp_path, reduction):
+    words = ("train", f"table:{table}", "--target", "outcome", "--preset", "tabular")
+    words += ("--set", "epochs=1", "--reduction", reduction, "--out", tmp_path / "model", "--json")
+    assert command(*words).code == 0
+    out = tmp_path / "report.html"
+    ended = command("report", tmp_path / "model", "--data", f"table:{table}", "-o", out)
+    assert ended.code == 0, ended.err
+    assert read(out)["reduction"] == reduction
+
+
 def test_evaluate_leaves_a_page_too(table, tmp_path):
     words = ("evaluate", f"table:{table}", "--model", table.parent / "model", "--tau", 1.2)
     ended = command(*words, "--out", tmp_path / "again", "--json")

@@ -67,3 +67,23 @@ def scrolled(page: Any) -> Any:
     until(page, "curvewiseState.stale.size === 0")
     page.wait_for_timeout(250)
     return page
+
+
+def selected(page: Any, store: Any) -> tuple[Any, Any]:
+    """Labels and scores of the model that the page shows."""
+    identity = page.evaluate("curvewiseState.data.models[curvewiseState.model].fill.identity")
+    run = store.run(identity)
+    return store.labels(run.fingerprint), store.scores(identity)
+
+
+def shown(page: Any) -> dict[str, str]:
+    """The explorer's numbers, as they are read."""
+    ids = ("n-threshold", "n-tpr", "n-fpr", "n-ppv", "n-alarms", "m-tp", "m-fn", "m-fp", "m-tn")
+    return {name: page.inner_text(f"#{name}") for name in ids}
+
+
+def copied(page: Any, kind: str) -> str:
+    """Press a button that copies, and return the text."""
+    page.click(f"#copy-{kind}")
+    until(page, "document.querySelector('#copied').textContent !== ''")
+    return page.text_content("#copy-text")

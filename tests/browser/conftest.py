@@ -60,10 +60,10 @@ def compared(tmp_path_factory: pytest.TempPathFactory) -> Any:
 
 @pytest.fixture(scope="session")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """A model trained over tau, and its page."""
+    """A model trained over tau, with an operating point of its own, and its page."""
     out = tmp_path_factory.mktemp("trained")
     words = ("train", "digits:8", "--beta", 20, "--set", "epochs=20", "--out", out / "model")
-    ended = command(*words, "--json")
+    ended = command(*words, "--max-fpr", 0.05, "--reduction", "expected_mean", "--json")
     assert ended.code == 0, ended.err
     page = out / "report.html"
     ended = command("report", out / "model", "-o", page)

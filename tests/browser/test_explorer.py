@@ -8,7 +8,7 @@ import sys
 
 import numpy as np
 import pytest
-from browsing import scrolled, until
+from browsing import copied, scrolled, selected, shown, until
 from scipy.stats import beta as beta_distribution
 
 import curvewise as cw
@@ -18,18 +18,16 @@ from curvewise.apps.thresholds import short_threshold
 from curvewise.report.page_curves import corners
 from curvewise.sweep.store import Store
 
-IDS = {"max_fpr": "#max-fpr", "min_tpr": "#min-tpr", "cost_ratio": "#cost-ratio"}
+IDS = {
+    "max_fpr": "#max-fpr",
+    "min_tpr": "#min-tpr",
+    "cost_ratio": "#cost-ratio",
+    "threshold": "#threshold",
+}
 
 
 def percent(text: str) -> float:
     return float(text.replace("\u00a0", " ").split(" %")[0]) / 100
-
-
-def selected(page, store):
-    """Labels and scores of the model that the page shows."""
-    identity = page.evaluate("curvewiseState.data.models[curvewiseState.model].fill.identity")
-    run = store.run(identity)
-    return store.labels(run.fingerprint), store.scores(identity)
 
 
 @pytest.fixture(autouse=True)
@@ -37,11 +35,6 @@ def nothing_typed(request):
     for name in {"compared_page", "trained_page"} & set(request.fixturenames):
         for field in (*IDS.values(), "#prevalence"):
             request.getfixturevalue(name).fill(field, "")
-
-
-def shown(page) -> dict:
-    ids = ("n-threshold", "n-tpr", "n-fpr", "n-ppv", "n-alarms", "m-tp", "m-fn", "m-fp", "m-tn")
-    return {name: page.inner_text(f"#{name}") for name in ids}
 
 
 def test_twenty_random_targets_give_the_points_of_python(compared_page, compared):
@@ -199,23 +192,26 @@ def test_bad_targets_are_told_and_change_nothing(compared_page, compared):
     page.fill("#max-fpr", "0.05")
     before = shown(page)
     for field, text in (
-        ("#max-fpr", "1.5"),
+        ("#max-fpr", "150"),
         ("#min-tpr", "x"),
         ("#cost-ratio", "-1"),
+        ("#cost-ratio", "40%"),
+        ("#threshold", "low"),
+        ("#threshold", "5 %"),
         ("#prevalence", "0"),
     ):
         page.fill(field, text)
-        assert f"got {text}" in page.inner_text("#target-error")
+        assert page.inner_text("#target-error").endswith(f"got {text}")
+        assert shown(page) == before
+        page.fill(field, "")
+    for field, text in (("#max-fpr", "5"), ("#min-tpr", "99.5"), ("#prevalence", "1,5")):
+        page.fill(field, text)
+        hint = f"got {text} (for {text} % write {text} %)"
+        assert page.inner_text("#target-error").endswith(hint)
         assert shown(page) == before
         page.fill(field, "")
     page.fill("#max-fpr", "5 %")
     assert shown(page) == before
-
-
-def copied(page, kind: str) -> str:
-    page.click(f"#copy-{kind}")
-    until(page, "document.querySelector('#copied').textContent !== ''")
-    return page.text_content("#copy-text")
 
 
 def test_what_is_copied_of_a_store_runs(compared_page, compared):

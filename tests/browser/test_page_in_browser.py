@@ -152,7 +152,9 @@ def test_filter_sort_and_download(compared_page, compared, tmp_path):
     waiting.value.save_as(tmp_path / "models.csv")
     rows = list(csv.DictReader(io.StringIO((tmp_path / "models.csv").read_text())))
     assert len(rows) == len(expected)
-    assert [float(row["auc"]) for row in rows] == pytest.approx(
+    heads = page.locator("#runs thead button").all_text_contents()
+    assert list(rows[0]) == [head.removesuffix(" ▲") for head in heads]
+    assert [float(row["AUC"]) for row in rows] == pytest.approx(
         sorted(r.auc for r in expected), abs=1e-6
     )
     assert {row["tau"] for row in rows} == {r.run.settings["tau"] for r in expected}

@@ -127,7 +127,7 @@ def test_a_library_that_would_end_its_element_is_refused(monkeypatch):
 
 
 def test_the_installed_library_starts_three_traces_and_is_otherwise_as_it_came():
-    whole = pytest.importorskip("plotly.offline").get_plotlyjs()
+    whole = page_library.without_upload(pytest.importorskip("plotly.offline").get_plotlyjs())
     page_library.plotly_script.cache_clear()
     few = page_library.plotly_script()
     assert few != whole  # else the page loads in twice the time: mend the search for the list
@@ -137,3 +137,17 @@ def test_the_installed_library_starts_three_traces_and_is_otherwise_as_it_came()
     assert re.fullmatch(r"(,[\w$]+\(\))+", "," + whole[start : start + dropped].strip(","))
     # A list that lacks a kind which the page draws is left alone.
     assert page_library.registering_only(whole, {"bar", "unheard"}) == whole
+
+
+def test_the_library_knows_no_server_for_charts(read):
+    library = read.scripts[2]
+    assert re.findall(r'plotlyServerURL:\{[^}]*dflt:"([^"]*)"', library) == [""]
+    assert not re.search(r"https?://[\w.]*(cloud|chart-studio)\b", library)
+    # What is left are a link's own click and an offer of WebGL, which no chart here needs.
+    opened = re.findall(r"window\.open\((.{10})", library)
+    assert [each for each in opened if each not in ("this.href.", '"https://g')] == []
+
+
+def test_the_scripts_stay_short():
+    for name in page.SCRIPTS:
+        assert len(page._file(f"{name}.js").splitlines()) <= 230, name

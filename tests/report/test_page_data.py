@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.stats import beta
 from scipy.stats import t as student
 from sklearn.calibration import calibration_curve
 from sklearn.metrics import average_precision_score, brier_score_loss, roc_auc_score, roc_curve
@@ -16,9 +17,9 @@ import curvewise as cw
 from curvewise.errors import InputError
 from curvewise.report.page_answer import answer, difference, warnings_of
 from curvewise.report.page_calibration import histogram, probability, reliability
-from curvewise.report.page_curves import corners, packed_corners
+from curvewise.report.page_curves import corner_at, corners, packed_corners
 from curvewise.report.page_data import GRID, RECALL, page_data
-from curvewise.report.page_input import PageModel
+from curvewise.report.page_input import OwnPoint, PageModel
 from curvewise.report.page_settings import setting_number
 from page_samples import page_input, page_models
 
@@ -42,6 +43,18 @@ def test_corners_are_points_of_the_curve_with_its_area(rng, ties):
     rates = found.false / (y == 0).sum(), found.true / y.sum()
     assert set(zip(*(each.tolist() for each in (*rates, found.thresholds)), strict=True)) <= every
     assert np.trapezoid(rates[1], rates[0]) == pytest.approx(roc_auc_score(y, score), abs=1e-12)
+
+
+@settings(max_examples=150, deadline=None)
+@given(labelled, st.booleans(), st.floats(-4, 6))
+def test_the_point_of_a_kept_threshold_calls_its_samples(rng, ties, threshold):
+    y, score = samples(rng, ties)
+    found = corners(y, score, threshold)
+    at = corner_at(found.thresholds, threshold)
+    called = [float(each) >= threshold for each in score]
+    assert found.true[at] == sum(label for label, yes in zip(y, called, strict=True) if yes)
+    assert found.false[at] == sum(1 - label for label, yes in zip(y, called, strict=True) if yes)
+    assert len(found.true) - len(corners(y, score).true) in (0, 1)
 
 
 def chosen(found, rule, value, share):
@@ -260,6 +273,39 @@ def test_one_model_at_several_tau_answers_for_the_chosen_one():
     assert f"{roc_auc_score(y, models[1].score):.4f}" in data["groups"][0]["answer"][0]
 
 
+def test_an_own_point_is_told_and_has_its_corner():
+    y = np.arange(200) % 4 == 0
+    rng = np.random.default_rng(4)
+    models = [
+        PageModel("VS + LCT", 9.0, 0, y, (rng.normal(size=200) + y).round(3), {"tau": tau})
+        for tau in (0.0, 1.5, 3.0)
+    ]
+    score = models[2].score
+    for threshold in (-9.0, 0.1234, 0.6, float(score[7]), 9.0):
+        own = OwnPoint(2, threshold, f"{threshold:g}", "by hand")
+        data = page_data(page_input(models, swept="tau", chosen=2, own_point=own))
+        (false, true, _) = (each[2] for each in unpacked(data["corners"]))
+        place = data["own"]["corner"]
+        called = score >= threshold
+        assert np.cumsum(true)[place] == (called & y).sum()
+        assert np.cumsum(false)[place] == (called & ~y).sum()
+        assert data["own"]["threshold"] == threshold
+        k, n = int((called & ~y).sum()), int((~y).sum())
+        low = beta.ppf(0.025, k, n - k + 1) if k else 0.0
+        high = beta.ppf(0.975, k + 1, n - k) if k < n else 1.0
+        sentence = data["groups"][0]["answer"][-1]
+        assert f"predict works at tau = 3 and threshold {threshold:g}, by hand" in sentence
+        expected = (
+            f"{100 * k / n:.4g} % (exact 95 % interval {100 * low:.4g} % to {100 * high:.4g} %)"
+        )
+        assert sentence.endswith(f"its false positive rate {expected}.")
+    nothing = OwnPoint(2, np.inf, "inf", "by hand")
+    data = page_data(page_input(models, swept="tau", chosen=2, own_point=nothing))
+    assert data["own"] == {"model": 2, "corner": 0, "threshold": None, "rule": "by hand"}
+    assert "predict calls nothing positive" in data["groups"][0]["answer"][-1]
+    assert page_data(page_input(models))["own"] is None
+
+
 def test_all_of_it_is_plain_json():
     data = page_data(page_input())
     assert json.loads(json.dumps(data, allow_nan=False)) == data
@@ -270,3 +316,5 @@ def test_bad_input():
         page_input([])
     with pytest.raises(InputError, match="shape"):
         page_input([PageModel("VS", None, 0, [0, 1], [0.5])])
+    with pytest.raises(InputError, match="one of 8, got number 8"):
+        page_input(own_point=OwnPoint(8, 0.0, "0", "by hand"))

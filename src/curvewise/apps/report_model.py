@@ -1,6 +1,7 @@
 """A model file as a page: its scores on a test part, at several lambda if it knows them."""
 
 import json
+import math
 import shlex
 from pathlib import Path
 from typing import Any
@@ -10,10 +11,12 @@ import torch
 from numpy.typing import NDArray
 
 from curvewise.apps.evaluate import MeasuredPart
+from curvewise.apps.thresholds import rule_text, threshold_text
+from curvewise.data.task import arrays_digest
 from curvewise.errors import InputError
 from curvewise.family import LossFamily
 from curvewise.losses.landscape import calibrated_log_odds
-from curvewise.report.page_input import CopyTexts, PageInput, PageModel
+from curvewise.report.page_input import CopyTexts, OwnPoint, PageInput, PageModel
 from curvewise.training.model import Model
 from curvewise.training.scoring import logits_at
 
@@ -42,13 +45,19 @@ def model_input(
 
     A model that was trained over a family is scored at seven values of what was drawn (tau, if
     that was), the others at the top of their ranges; `chosen` (a value of it) is the one that the
-    page begins with, by default the top. `options` are those that found the samples.
+    page begins with, by default the top. The operating point that train chose, if it did, is the
+    one to begin at. `options` are those that found the samples.
     """
     if len(model.class_names) != 2:
         raise InputError(f"a report needs two classes, got {len(model.class_names)} of the model")
     name, values = _levels(model, chosen or {})
     lams = torch.cat([model.lam(**({} if name is None else {name: value})) for value in values])
     logits = logits_at(model.network, part.x, lams, normalization=model.normalization)
+    own = _own_point(model, lams, part)
+    if own is not None:  # to the last bit as predict scores, which decides at the threshold itself
+        logits[own.model] = logits_at(
+            model.network, part.x, model.lam(), normalization=model.normalization
+        )[0]
     label = _label(model)
     fixed = {
         key: value for key, value in getattr(model.objective, "settings", {}).items()
@@ -82,6 +91,8 @@ def model_input(
         train_counts={beta: counts},
         swept=name,
         chosen=start,
+        own_point=own,
+        reduction=getattr(model.objective, "reduction", ""),
         notes=(part.note,) if part.note else (),
         copy=CopyTexts(
             f"curvewise predict {new} --model {shlex.quote(str(file))}"
@@ -105,6 +116,24 @@ def _levels(model: Model, chosen: dict[str, float]) -> tuple[str | None, list[fl
     low, high = ranges[name]
     found = {round(float(value), 6) for value in np.linspace(low, high, LEVELS)}
     return name, sorted(found | {value for key, value in chosen.items() if key == name})
+
+
+def _own_point(model: Model, lams: torch.Tensor, part: MeasuredPart) -> OwnPoint | None:
+    """Return the operating point that train chose, if its lambda is among lams (n_lambda, d)."""
+    stored = model.record.get("operating_point")
+    if stored is None:
+        return None
+    at = torch.tensor([float(stored["lambda"][name]) for name in model.objective.drawn])
+    same = [k for k, lam in enumerate(lams) if torch.allclose(lam.cpu(), at.to(lam), atol=1e-5)]
+    if not same:
+        return None
+    threshold = math.inf if stored["threshold"] is None else float(stored["threshold"])
+    where = f"on the model's {stored['measured_on']}"
+    own = stored["measured_on"] == "test part"
+    if own and model.record.get("test_digest") == arrays_digest(part.x, part.y):
+        where = "on these very samples (expect less on new ones)"
+    rule = f"chosen by train for {rule_text(stored['rule'])} {where}"
+    return OwnPoint(same[0], threshold, threshold_text(threshold), rule)
 
 
 def _fill(name: str | None, value: float, top: float) -> dict[str, str]:

@@ -16,7 +16,7 @@ from curvewise.report.page_input import PageInput
 from curvewise.report.page_library import library_version, plotly_script
 from curvewise.version import VERSION
 
-SCRIPTS = ("statistics", "curves", "charts", "tables", "explorer", "panels", "page")
+SCRIPTS = ("statistics", "curves", "charts", "tables", "targets", "explorer", "panels", "page")
 
 
 def page_html(given: PageInput) -> str:

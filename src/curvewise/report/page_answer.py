@@ -9,10 +9,11 @@ from scipy.stats import t as student
 
 from curvewise.report.cells import Cell
 from curvewise.report.differences import cell_differences
+from curvewise.report.page_input import OwnPoint
 from curvewise.report.summary import MethodSummary, method_summary
-from curvewise.roc.inputs import Floats
+from curvewise.roc.inputs import Floats, Labels, Scores
 from curvewise.roc.interval import auc_interval, compare_auc
-from curvewise.roc.operating import choose_operating_point, rate_interval
+from curvewise.roc.operating import choose_operating_point, operating_point, rate_interval
 
 FEWEST = 3  # subsamples from which their differences tell how sure one can be
 FEW_POSITIVES = 100  # below, an exact 95 % interval of a TPR of 90 % is wider than 12 points
@@ -132,6 +133,39 @@ def _alone(cells: Sequence[Cell], line: MethodSummary) -> list[str]:
         f"At a false positive rate of at most 1 % it finds {_percent(point.tpr, 1)} of the "
         f"positives (exact 95 % interval {_percent(low, 1)} to {_percent(high, 1)}).",
     ]
+
+
+def own_answer(y: Labels, score: Scores, own: OwnPoint, at: str = "") -> str:
+    """Return what the model's own operating point does on labels y (n,) and scores (n,).
+
+    `at` names the lambda of the scores, if they have one.
+
+    >>> own_answer([0, 1], [0.0, 2.0], OwnPoint(0, 1.0, "1", "chosen by hand"), "tau = 3")[:77]
+    'Unless told otherwise, predict works at tau = 3 and threshold 1, chosen by ha'
+    """
+    if own.threshold == np.inf:
+        return (
+            "Unless told otherwise, predict calls nothing positive: its threshold, "
+            f"{own.rule}, is beyond all scores."
+        )
+    point = operating_point(y, score, own.threshold)
+    tpr, fpr = (
+        f"{_digits(value)} (exact 95 % interval {_digits(low)} to {_digits(high)})"
+        for value, (low, high) in (
+            (point.tpr, point.tpr_interval),
+            (point.fpr, point.fpr_interval),
+        )
+    )
+    where = f"{at} and threshold {own.text}" if at else f"threshold {own.text}"
+    return (
+        f"Unless told otherwise, predict works at {where}, {own.rule}: here its true positive "
+        f"rate is {tpr} and its false positive rate {fpr}."
+    )
+
+
+def _digits(rate: float) -> str:
+    """Return a rate with four digits, as the page's explorer has it."""
+    return f"{100 * rate:.4g} %"
 
 
 def _percent(rate: float, digits: int = 0) -> str:

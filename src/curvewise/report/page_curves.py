@@ -22,12 +22,12 @@ class Corners(NamedTuple):
     thresholds: Floats
 
 
-def corners(y: Labels, score: Scores) -> Corners:
+def corners(y: Labels, score: Scores, keep_at: float | None = None) -> Corners:
     """Return the curve without the inner points of its upright and level stretches.
 
     No rule of `choose_operating_point` can choose one of those, whatever its target: at one FPR
     the highest TPR is better, at one TPR the lowest FPR. Points on slanted stretches, which ties
-    make, stay.
+    make, stay, and so does that of the samples with scores of at least `keep_at`.
 
     >>> found = corners([1, 1, 1, 0, 0, 1], [6, 5, 4, 3, 2, 1])
     >>> found.true.tolist(), found.false.tolist(), found.thresholds.tolist()
@@ -41,7 +41,20 @@ def corners(y: Labels, score: Scores) -> Corners:
     upright = (run[:-1] == 0) & (run[1:] == 0)
     level = (rise[:-1] == 0) & (rise[1:] == 0)
     keep = np.concatenate([[True], ~(upright | level), [True]])
+    if keep_at is not None:
+        keep[corner_at(curve.thresholds, keep_at)] = True
     return Corners(false[keep], true[keep], np.asarray(curve.thresholds[keep]))
+
+
+def corner_at(thresholds: Floats, threshold: float) -> int:
+    """Return which point calls those positive whose scores are at least a threshold.
+
+    Thresholds (k,) fall from infinity, and hold every score, or every one that matters here.
+
+    >>> corner_at(np.array([np.inf, 3.0, 2.0, 1.0]), 2.5), corner_at(np.array([np.inf, 3.0]), 4.0)
+    (1, 0)
+    """
+    return int(np.count_nonzero(np.asarray(thresholds, np.float64) >= threshold)) - 1
 
 
 def packed_corners(curves: Sequence[Corners]) -> dict[str, object]:

@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 
 from curvewise.report.figures import COLORS
-from curvewise.report.page_answer import answer, median_row, warnings_of
+from curvewise.report.page_answer import answer, median_row, own_answer, warnings_of
 from curvewise.report.page_calibration import histogram, reliability, short
-from curvewise.report.page_curves import Corners, corners, packed_corners
+from curvewise.report.page_curves import Corners, corner_at, corners, packed_corners
 from curvewise.report.page_input import PageInput, PageModel
 from curvewise.report.page_settings import METRICS, setting_panels
 from curvewise.roc.band import roc_band
@@ -39,7 +39,11 @@ def page_data(given: PageInput) -> dict[str, Any]:
     Curves are their corners, whole numbers and thresholds, so that the page chooses the very
     points that `choose_operating_point` does; what is only looked at has five digits.
     """
-    curves = [corners(model.y, model.score) for model in given.models]
+    own = given.own_point
+    curves = [
+        corners(model.y, model.score, own.threshold if own and own.model == index else None)
+        for index, model in enumerate(given.models)
+    ]
     betas, labels = given.betas, given.labels
     rows = [
         _row(index, model, curve, betas.index(model.beta), labels.index(model.label))
@@ -68,6 +72,8 @@ def page_data(given: PageInput) -> dict[str, Any]:
         "settings": list(dict.fromkeys(name for row in rows for name in row["settings"])),
         "swept": given.swept,
         "chosen": typical(rows) if given.chosen is None else given.chosen,
+        "own": _own(given, curves),
+        "reduction": given.reduction,
         "diverged": given.diverged,
         "notes": list(given.notes),
         "copy": {"command": given.copy.command, "python": given.copy.python},
@@ -96,7 +102,7 @@ def _group(given: PageInput, beta: float | None) -> dict[str, Any]:
         "subsamples": len(cells),
         "train": list(given.train_counts.get(beta, ())),
         "test": [[n - positive, positive] for positive, n in counts],
-        "answer": answer(cells),
+        "answer": [*answer(cells), *_own_answer(given, beta)],
         "about": _chosen_text(given),
         "warnings": warnings_of(cells),
     }
@@ -106,7 +112,32 @@ def _chosen_text(given: PageInput) -> str:
     """Return at what the answer is, of one model at several values of a setting."""
     if given.swept is None or given.chosen is None:
         return ""
-    return f"At {given.swept} = {given.models[given.chosen].settings[given.swept]:g}: "
+    return f"At {_swept_at(given, given.chosen)}: "
+
+
+def _swept_at(given: PageInput, index: int) -> str:
+    return f"{given.swept} = {given.models[index].settings[given.swept]:g}" if given.swept else ""
+
+
+def _own_answer(given: PageInput, beta: float | None) -> list[str]:
+    own = given.own_point
+    if own is None or given.models[own.model].beta != beta:
+        return []
+    model = given.models[own.model]
+    return [own_answer(model.y, model.score, own, _swept_at(given, own.model))]
+
+
+def _own(given: PageInput, curves: Sequence[Corners]) -> dict[str, Any] | None:
+    """Return the model's own point: its curve, its corner there, and its threshold."""
+    own = given.own_point
+    if own is None:
+        return None
+    return {
+        "model": own.model,
+        "corner": corner_at(curves[own.model].thresholds, own.threshold),
+        "threshold": own.threshold if np.isfinite(own.threshold) else None,
+        "rule": own.rule,
+    }
 
 
 def _row(index: int, model: PageModel, curve: Corners, group: int, method: int) -> dict[str, Any]:

@@ -40,6 +40,20 @@ class CopyTexts(NamedTuple):
     python: str = ""
 
 
+class OwnPoint(NamedTuple):
+    """The operating point that a model was saved with, at which it works unless told otherwise.
+
+    `model` is the place of the one with its lambda among the page's models. Scores of at least
+    `threshold` are called positive (infinity: none are); `text` is that number for people, and
+    `rule` says in words how it was chosen.
+    """
+
+    model: int
+    threshold: float
+    text: str
+    rule: str
+
+
 @dataclass(frozen=True, eq=False)
 class PageInput:
     """A task, its models, and where they come from.
@@ -47,7 +61,9 @@ class PageInput:
     `class_names` are (negative, positive), `train_counts` by beta. `swept` names the setting that
     one and the same model was scored at several values of, such as tau; without, the models were
     each trained by themselves. `diverged` counts runs without scores, `chosen` is the model that
-    the page begins with (default: a typical one).
+    the page begins with (default: a typical one), `own_point` the operating point that it was
+    saved with, if any. `reduction` is that of the loss: probabilities of models that were trained
+    with "weighted_mean" are biased, and the page says so.
     """
 
     task: str
@@ -57,6 +73,8 @@ class PageInput:
     swept: str | None = None
     diverged: int = 0
     chosen: int | None = None
+    own_point: OwnPoint | None = None
+    reduction: str = "weighted_mean"
     notes: tuple[str, ...] = ()
     copy: CopyTexts = field(default_factory=CopyTexts)
     provenance: Sequence[tuple[str, str]] = ()
@@ -72,6 +90,11 @@ class PageInput:
                         f"{name} of {model.label!r} must have the labels' shape {n}, "
                         f"got {np.shape(values)}"
                     )
+        if self.own_point is not None and not 0 <= self.own_point.model < len(self.models):
+            raise InputError(
+                f"the model of the own point must be one of {len(self.models)}, "
+                f"got number {self.own_point.model}"
+            )
 
     @property
     def betas(self) -> list[float | None]:

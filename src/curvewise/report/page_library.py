@@ -21,7 +21,22 @@ def plotly_script() -> str:
     script = str(get_plotlyjs()).replace("\r\n", "\n").replace("\r", "\n")
     if "</script" in script.lower() or "<!--" in script:
         raise InputError("Plotly's script must fit into a page, got one that would end it")
-    return registering_only(script, DRAWN)
+    return registering_only(without_upload(script), DRAWN)
+
+
+def without_upload(script: str) -> str:
+    """Return the script without its way to send a chart to a server.
+
+    A page's policy can forbid requests, but not the window that the library opens to hand a
+    chart's data over. So it has no server's address any more, and opens no window for one.
+
+    >>> without_upload('plotlyServerURL:{valType:"string",dflt:"https://a.b/new"},c:1')
+    'plotlyServerURL:{valType:"string",dflt:""},c:1'
+    >>> without_upload('var a=window.open(n.href,"_blank");if(!a)return')
+    'var a=null;if(!a)return'
+    """
+    script = re.sub(r'(plotlyServerURL:\{valType:"string",dflt:)"[^"]*"', r'\1""', script)
+    return re.sub(r'\bwindow\.open\([\w$]+\.href,"_blank"\)', "null", script)
 
 
 def registering_only(script: str, traces: Collection[str]) -> str:

@@ -33,20 +33,26 @@ function axis(title, more = {}) {
   };
 }
 
+// Fingers drag the page, not the chart, and have no toolbar, which appears on hovering only.
+const coarse = window.matchMedia("(pointer: coarse)").matches;
+
 function layout(more) {
-  const coarse = window.matchMedia("(pointer: coarse)").matches;
   return {
     paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
     font: { color: cssColor("text"), family: "system-ui, sans-serif", size: 13 },
     margin: { l: 52, r: 14, t: 14, b: 44 }, dragmode: coarse ? false : "zoom",
     hoverlabel: { bgcolor: cssColor("panel"), bordercolor: cssColor("line"), font: { color: cssColor("text") } },
-    legend: { orientation: "h", y: -0.2, yanchor: "top", x: 0 }, showlegend: false, ...more,
+    legend: { orientation: "h", y: -0.2, yanchor: "top", x: 0 }, showlegend: false,
+    modebar: { bgcolor: "rgba(0,0,0,0)", color: faded(cssColor("text"), 0.35), activecolor: cssColor("text") }, ...more,
   };
 }
 
+// Buttons are named one by one, so that none is there which a later library adds: one of them
+// uploads the chart.
 const CONFIG = {
-  responsive: true, displaylogo: false, displayModeBar: "hover",
-  modeBarButtonsToRemove: ["lasso2d", "select2d", "autoScale2d"],
+  responsive: true, displaylogo: false, displayModeBar: coarse ? false : "hover",
+  modeBarButtons: [["toImage"], ["zoom2d", "pan2d"], ["zoomIn2d", "zoomOut2d", "resetScale2d"]],
+  showSendToCloud: false, plotlyServerURL: "",
 };
 
 // The width of paper while it is printed on, whose charts cannot follow the window's.
@@ -102,17 +108,19 @@ function everyCurve(state) {
     for (const model of state.data.models) {
       if (model.group !== state.group || model.method !== method) continue;
       const curve = state.curves[model.index];
+      const about = { model: model.index, name: literal(modelName(state.data, model)) };
       for (const i of visible(curve, state.scale === "log")) {
         x.push(drawnRate(state, curve.fpr[i]));
         y.push(curve.tpr[i]);
-        customdata.push({ model: model.index });
+        customdata.push(about);
       }
       x.push(null);
       y.push(null);
       customdata.push(null);
     }
     return {
-      x, y, customdata, mode: "lines", name: `${literal(name)}, each`, hoverinfo: "x+y",
+      x, y, customdata, mode: "lines", name: `${literal(name)}, each`,
+      hovertemplate: "%{customdata.name}<br>TPR %{y:.2%}, FPR %{x:.3%}<extra></extra>",
       line: { width: 0.8, color: faded(methodColor(state.data, method), 0.45) },
     };
   }).filter((trace) => trace.x.length);
@@ -141,6 +149,7 @@ function drawRoc(state) {
   const { data } = state;
   const x = data.grid.map((fpr) => drawnRate(state, fpr));
   const every = state.every || data.swept ? everyCurve(state) : [];
+  document.getElementById("roc-click").hidden = !every.length;
   const traces = [chance(state), ...bandTraces(state, data.bands, x, false), ...every, selectedTrace(state, 1.2)];
   const shape = { xaxis: rateAxis(state), yaxis: axis("True positive rate", { range: [-0.02, 1.02], tickformat: "~%" }), showlegend: true };
   return draw("roc-chart", traces, shape, "ROC curves");
@@ -170,10 +179,13 @@ function drawSpread(state) {
   const traces = data.methods.map((name, method) => {
     const own = data.models.filter((model) => model.method === method);
     const color = methodColor(data, method);
+    const selected = own.findIndex((model) => model.index === state.model);
     return {
       type: "box", name: literal(name), y: own.map((model) => model.auc), boxpoints: "all", jitter: 0.7, pointpos: 0,
       x: own.map((model) => (several ? literal(data.groups[model.group].name) : literal(name))),
       marker: { color, size: 5, opacity: 0.6 }, line: { width: 1.4, color }, fillcolor: "rgba(0,0,0,0)",
+      selectedpoints: selected < 0 ? [] : [selected], unselected: { marker: { opacity: 0.6 } },
+      selected: { marker: { color: cssColor("text"), size: 12, opacity: 1 } },
       customdata: own.map((model) => ({ model: model.index })), hoveron: "points",
       text: own.map((model) => literal(modelName(data, model))), hovertemplate: "%{text}<br>AUC %{y:.4f}<extra></extra>",
     };

@@ -93,6 +93,17 @@ function modelName(data, model) {
   return `${data.methods[model.method]}${settings ? `: ${settings}` : ""}${seed}`;
 }
 
+// One trained model: at several values of a setting, or at one.
+const oneModel = (data) => Boolean(data.swept) || data.models.length === 1;
+
+// What people type: 0.05, 0,05 or 5 %; NaN for anything else.
+function typedNumber(text) {
+  const plain = text.trim().replace(",", ".");
+  const share = plain.endsWith("%");
+  const digits = share ? plain.slice(0, -1).trim() : plain;
+  return digits ? Number(digits) / (share ? 100 : 1) : NaN;
+}
+
 const rate = (value) => (value === null || Number.isNaN(value) ? "–" : `${Number((100 * value).toPrecision(4))}\u00a0%`);
 const limits = (interval) => `${rate(interval[0])} to ${rate(interval[1])}`;
 const number = (value, digits = 4) => (value === null || value === undefined || Number.isNaN(value) ? "–" : value.toFixed(digits));

@@ -1,9 +1,6 @@
 // The operating point: one corner of the selected curve, and everything that follows from it.
 "use strict";
 
-const RULES = { maxFpr: "max-fpr", minTpr: "min-tpr", costRatio: "cost-ratio" };
-const byId = (id) => document.getElementById(id);
-
 function drawPointChart(state) {
   const { data } = state;
   const zeros = data.models.filter((model) => (data.swept ? true : model.index === state.model));
@@ -17,9 +14,22 @@ function drawPointChart(state) {
     },
     text: zeros.map((model) => (data.swept ? `${data.swept} = ${model.settings[data.swept]}` : "score 0")),
     hovertemplate: "%{text}<br>TPR %{y:.2%}, FPR %{x:.3%}<extra>t = 0.5</extra>",
-  }];
+  }, ...ownTraces(state)];
   const shape = { xaxis: rateAxis(state), yaxis: axis("True positive rate", { range: [-0.02, 1.02], tickformat: "~%" }), showlegend: true };
   return draw("point-chart", traces, shape, "ROC curve of the selected model").then(() => placeHandle(state));
+}
+
+// The point that predict works at: a ring, in which the handle can lie.
+function ownTraces(state) {
+  const { own, models, swept } = state.data;
+  if (!own) return [];
+  const curve = state.curves[own.model];
+  const at = swept ? ` at ${swept} = ${models[own.model].settings[swept]}` : "";
+  return [{
+    x: [drawnRate(state, curve.fpr[own.corner])], y: [curve.tpr[own.corner]], mode: "markers", name: "the model's own point",
+    marker: { symbol: "circle-open", size: 28, color: themed("#009E73"), line: { width: 3 } }, text: [literal(own.rule + at)],
+    hovertemplate: "%{text}<br>TPR %{y:.2%}, FPR %{x:.3%}<extra>the model's own point</extra>",
+  }];
 }
 
 // Where a point of the chart is, in pixels of the stage.
@@ -62,7 +72,11 @@ function showPoint(state, index) {
   const curve = state.curves[state.model];
   state.corner = Math.min(Math.max(index, 0), curve.fpr.length - 1);
   const point = pointAt(curve, state.corner, state.prevalence);
+  const own = ownPoint(state);
+  if (own && !state.rule && own.corner === state.corner && own.threshold !== null) point.threshold = own.threshold;
   state.point = point;
+  forgetCopied();
+  byId("target-note").hidden = true;
   const text = thresholdText(point.threshold, state.data.corners.bytes === 4);
   const small = (words) => element("small", {}, ` ${words}`);
   byId("n-threshold").replaceChildren(text === "inf" ? "∞ (nothing is called positive)" : text);
@@ -80,38 +94,6 @@ function showPoint(state, index) {
     byId("spoken").textContent = `Threshold ${text}: TPR ${rate(point.tpr)} (${limits(point.tprInterval)}), FPR ${rate(point.fpr)} (${limits(point.fprInterval)}), precision ${rate(point.ppv)}, ${Number(point.alarms.toPrecision(4))} alarms per 1,000 cases.`;
     markThreshold(state);
   }, 150);
-}
-
-// Read the typed targets; the rule typed last is the one in force.
-function applyTargets(state) {
-  const error = byId("target-error");
-  error.textContent = "";
-  const curve = state.curves[state.model];
-  const read = (id, name, low, high, open) => {
-    const text = byId(id).value.trim().replace(",", ".");
-    if (!text) return null;
-    const value = text.endsWith("%") ? Number(text.slice(0, -1)) / 100 : Number(text);
-    const fits = open ? value > low && value < high : value >= low && value <= high;
-    if (fits && Number.isFinite(value)) return value;
-    error.textContent = `${name} must be ${open ? "between" : "from"} ${low} ${open ? "and" : "to"} ${high === Infinity ? "any number" : high}, got ${text}`;
-    return undefined;
-  };
-  const prevalence = read("prevalence", "The share of positives", 0, 1, true);
-  if (prevalence === undefined) return;
-  state.prevalence = prevalence;
-  const names = { maxFpr: ["FPR", 1], minTpr: ["TPR", 1], costRatio: ["The cost of a miss", Infinity] };
-  const value = state.rule && read(RULES[state.rule], names[state.rule][0], 0, names[state.rule][1], false);
-  if (value === undefined) return;
-  const share = prevalence === null ? pointAt(curve, 0, null).prevalence : prevalence;
-  showPoint(state, value === null ? state.corner : chooseCorner(curve, state.rule, value, share));
-}
-
-// A point chosen by hand follows no rule any more.
-function choose(state, index) {
-  state.rule = null;
-  for (const id of Object.values(RULES)) byId(id).value = "";
-  byId("target-error").textContent = "";
-  showPoint(state, index);
 }
 
 function nearestCorner(state, x, y) {
@@ -168,6 +150,12 @@ function copyText(state, kind) {
   return missing ? "" : template.replace(/\{(\w+)\}/g, (_, name) => values[name]);
 }
 
+// A text of another point must not be taken for this one's.
+function forgetCopied() {
+  byId("copy-text").hidden = true;
+  byId("copy-text").textContent = byId("copied").textContent = "";
+}
+
 async function copyPoint(state, kind) {
   const text = copyText(state, kind);
   const nothing = !Number.isFinite(state.point.threshold);
@@ -179,8 +167,9 @@ async function copyPoint(state, kind) {
   }
   try {
     await navigator.clipboard.writeText(text);
-    byId("copied").textContent = "Copied.";
+    if (byId("copy-text").textContent === text) byId("copied").textContent = "Copied.";
   } catch {
+    if (byId("copy-text").textContent !== text) return;
     getSelection().selectAllChildren(byId("copy-text"));
     byId("copied").textContent = "Press Ctrl+C to copy the text below.";
   }

@@ -23,6 +23,7 @@ function describe(state) {
   byId("warnings").replaceChildren(...told.map((text) => element("p", { class: "warning", role: "note" }, text)));
   byId("roc-note").textContent = data.swept
     ? `One model, scored at several ${data.swept}: all of its curves, and the selected one.`
+    : oneModel(data) ? "One model, on its test samples."
     : "The line of a method is the mean TPR of its models at each FPR; the band says how far they spread.";
 }
 
@@ -57,11 +58,10 @@ async function select(state, index) {
   }
   for (const row of byId("runs").querySelectorAll("tbody tr")) row.classList.toggle("selected", Number(row.dataset.model) === index);
   byId("prevalence").placeholder = number(model.positives / (model.positives + model.negatives));
-  state.corner = chooseCorner(state.curves[index], "maxFpr", before ? before.fpr : 0.01);
-  showPoint(state, state.corner);
+  showPoint(state, firstCorner(state, before));
   if (state.rule) applyTargets(state);
   fillTables(state);
-  await refresh(state, ["roc", "explorer", "calibration"]);
+  await refresh(state, ["roc", "spread", "explorer", "calibration"]);
 }
 
 function showGroup(state, group) {
@@ -202,7 +202,7 @@ async function start() {
   byId("group-control").hidden = data.groups.length < 2;
   options(byId("metric"), data.metrics);
   byId("spread").hidden = data.models.length < 2 || Boolean(data.swept);
-  byId("band-controls").hidden = byId("every-control").hidden = Boolean(data.swept);
+  byId("band-controls").hidden = byId("every-control").hidden = oneModel(data);
   byId("swept-control").hidden = !data.swept;
   if (data.swept) {
     state.sweptOrder = data.models.map((model) => model.index).sort((a, b) => data.models[a].settings[data.swept] - data.models[b].settings[data.swept]);

@@ -19,8 +19,9 @@ function drawReliability(state) {
     bins.p.forEach((p, i) => rows.push([name, rate(p), rate(shares[i]), limits(intervals[i]), bins.n[i], bins.k[i]]));
   }
   byId("reliability-table").replaceChildren(plainTable(["Probabilities", "mean claimed", "found", "95 % interval", "samples", "positives"], rows));
+  const biased = state.data.reduction === "weighted_mean" ? " Trained with the reduction weighted_mean, corrected log-odds of rare classes come out somewhat low." : "";
   byId("calibration-note").textContent = model.corrected
-    ? "“As they are” reads the score as log-odds. “Corrected” undoes what the loss's omega, gamma and tau did to them and moves them to the test's share of positives. Trained with the reduction weighted_mean, corrected log-odds of rare classes come out somewhat low."
+    ? `“As they are” reads the score as log-odds. “Corrected” undoes what the loss's omega, gamma and tau did to them and moves them to the test's share of positives.${biased}`
     : "Probabilities that read the score as log-odds. Only scores z1 - z0 are known of this model, and with gamma above 0, or a loss of another kind, they do not tell the corrected ones.";
   const shape = { xaxis: axis("Probability claimed", { range: [-0.02, 1.02], tickformat: "~%" }), yaxis: axis("Share of positives", { range: [-0.02, 1.02], tickformat: "~%" }), showlegend: true };
   return draw("reliability-chart", traces, shape, "Reliability of probabilities");

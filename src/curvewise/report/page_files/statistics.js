@@ -80,6 +80,8 @@ function chooseCorner(curve, rule, value, prevalence) {
     while (tpr[best] < value) best += 1;
     const level = fpr[best];
     for (let i = best + 1; i < fpr.length && fpr[i] === level; i += 1) if (tpr[i] > tpr[best]) best = i;
+  } else if (rule === "threshold") {
+    while (best + 1 < fpr.length && curve.thresholds[best + 1] >= value) best += 1;
   } else {
     let least = Infinity;
     for (let i = 0; i < fpr.length; i += 1) {

@@ -13,11 +13,8 @@ function fillTables(state) {
     return [data.methods[band.method], rate(fpr), ...["mean", "low", "high", "std"].map((key) => rate(band[key][i]))];
   }));
   const curve = state.curves[state.model];
-  for (const fpr of data.bands.length ? [] : RATES) {
-    const index = chooseCorner(curve, "maxFpr", fpr);
-    rows.push([modelName(data, data.models[state.model]), `at most ${rate(fpr)}`, rate(curve.tpr[index]), "", "", ""]);
-  }
-  place("roc-table", plainTable(["Method", "FPR", "TPR, mean", "minimum", "maximum", "std"], rows));
+  const single = RATES.map((fpr) => [modelName(data, data.models[state.model]), `at most ${rate(fpr)}`, rate(curve.tpr[chooseCorner(curve, "maxFpr", fpr)])]);
+  place("roc-table", oneModel(data) ? plainTable(["Model", "FPR", "TPR"], single) : plainTable(["Method", "FPR", "TPR, mean", "minimum", "maximum", "std"], rows));
   place("spread-table", plainTable(["Method", "Imbalance", "models", "mean", "minimum", "quarter", "median", "three quarters", "maximum", "std"], spreadRows(data)));
 }
 
@@ -47,23 +44,56 @@ function runColumns(data) {
   return columns;
 }
 
-// Words must be in the row; name<number, name=value and name>number compare a column.
-function rowMatches(words, columns, model) {
-  const text = columns.slice(0, 1).concat(columns.slice(2)).map(([, , read]) => read(model)).join(" ").toLowerCase();
-  return words.every((word) => {
-    const parts = /^([^<>=]+)([<>=])(.+)$/.exec(word);
-    const column = parts && columns.find(([key, name]) => [key, name].some((each) => each.toLowerCase() === parts[1]));
-    if (!column) return text.includes(word);
-    const value = column[2](model);
-    if (parts[2] === "=") return String(value).toLowerCase() === parts[3] || (value !== null && Number(value) === Number(parts[3]));
-    return value !== null && (parts[2] === "<" ? Number(value) < Number(parts[3]) : Number(value) > Number(parts[3]));
-  });
+const COMPARE = {
+  "<": (a, b) => a < b, "<=": (a, b) => a <= b, ">": (a, b) => a > b, ">=": (a, b) => a >= b,
+};
+
+// A filter's words, which must be in the row, its comparisons of columns, and what is wrong with it.
+// A column goes by its short name or its heading; a value with blanks is quoted.
+function parseFilter(text, columns, models) {
+  const found = { words: [], tests: [], problems: [] };
+  const names = columns.flatMap((column) => [column[0], column[1]].map((name) => [name.toLowerCase(), column]));
+  names.sort(([a], [b]) => b.length - a.length);
+  let rest = text.toLowerCase();
+  for (;;) {
+    const parts = /^(.*?)(<=|>=|!=|==|[<>=])\s*("[^"]*"|[^\s<>=!]*)/.exec(rest);
+    if (!parts) break;
+    rest = rest.slice(parts[0].length);
+    const before = parts[1].trim();
+    const [name, column] = names.find(([each]) => ` ${before}`.endsWith(` ${each}`)) ?? [/\S*$/.exec(before)[0], null];
+    found.words.push(before.slice(0, before.length - name.length));
+    const operator = parts[2] === "==" ? "=" : parts[2];
+    const value = parts[3].replaceAll('"', "");
+    const problem = column ? valueProblem(column, operator, value, models) : `no column ${name || `before ${operator}`}`;
+    if (problem) found.problems.push(problem);
+    else found.tests.push((model) => passes(column[2](model), operator, value));
+  }
+  found.words = [...found.words, rest].join(" ").split(/\s+/).filter(Boolean);
+  return found;
+}
+
+function valueProblem([key, , read], operator, value, models) {
+  const kinds = new Set(models.map((model) => typeof (read(model) ?? undefined)));
+  if (operator in COMPARE && !kinds.has("number")) return `${key} has no numbers: compare it by = or !=`;
+  if ((operator in COMPARE || !kinds.has("string")) && Number.isNaN(typedNumber(value))) return `${key} needs a number, got ${value || "none"}`;
+  return value ? "" : `${key} needs a value, got none`;
+}
+
+function passes(value, operator, text) {
+  if (operator in COMPARE) return typeof value === "number" && COMPARE[operator](value, typedNumber(text));
+  const same = typeof value === "number" ? value === typedNumber(text) : String(value ?? "").toLowerCase() === text;
+  return same === (operator === "=");
 }
 
 function shownRuns(state) {
   const columns = runColumns(state.data);
-  const words = state.filter.toLowerCase().split(/\s+/).filter(Boolean);
-  const rows = state.data.models.filter((model) => rowMatches(words, columns, model));
+  const { words, tests, problems } = parseFilter(state.filter, columns, state.data.models);
+  state.filterProblem = problems.join("; ");
+  const text = (model) => columns.slice(0, 1).concat(columns.slice(2)).map(([, , read]) => read(model)).join(" ").toLowerCase();
+  const rows = problems.length ? [] : state.data.models.filter((model) => {
+    const row = words.length ? text(model) : "";
+    return words.every((word) => row.includes(word)) && tests.every((test) => test(model));
+  });
   const sorted = columns.find(([key]) => key === state.sort.key);
   if (sorted) {
     const read = sorted[2];
@@ -100,7 +130,7 @@ function drawRuns(state) {
   }
   const table = element("table", {}, element("thead", {}, element("tr", {}, ...heads)), body);
   document.getElementById("runs").replaceChildren(table);
-  document.getElementById("run-count").textContent = `${rows.length} of ${state.data.models.length} models`;
+  document.getElementById("run-count").textContent = `${rows.length} of ${state.data.models.length} models${state.filterProblem ? `: ${state.filterProblem}` : ""}`;
   const more = document.getElementById("more");
   more.hidden = cut.length === rows.length;
   more.textContent = `Show all ${rows.length} models`;
@@ -116,7 +146,7 @@ function csvCell(value) {
 
 function runsCsv(state) {
   const columns = runColumns(state.data);
-  const lines = [columns.map(([key]) => csvCell(key)), ...shownRuns(state).map((model) => columns.map(([, , read]) => csvCell(read(model))))];
+  const lines = [columns.map(([, name]) => csvCell(name)), ...shownRuns(state).map((model) => columns.map(([, , read]) => csvCell(read(model))))];
   return `${lines.map((line) => line.join(",")).join("\n")}\n`;
 }
 
