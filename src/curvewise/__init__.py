@@ -18,7 +18,8 @@ Estimators
 Data, training, models
     `load_task`, `Task`, `subsample_to_beta`, `subsample_long_tail`; `build_network`; `Recipe`,
     `preset`, `fit`, `fit_stacked`, `stacked_scores`; `Model`, `save`, `load`; `plot_roc`,
-    `plot_band`, `plot_spread`, `plot_operating_point`, `plot_calibration`, `plot_landscape`.
+    `plot_band`, `plot_spread`, `plot_operating_point`, `plot_calibration`, `plot_landscape`;
+    `write_report`, the interactive page, of scores of any tool.
 
 The method is that of Lieberman, Yuan, Ravindran, Tomasi, "Optimizing for ROC Curves on
 Class-Imbalanced Data by Training over a Family of Loss Functions" (arXiv 2402.05400).
@@ -57,6 +58,7 @@ if TYPE_CHECKING:
     from curvewise.networks.registry import build_network
     from curvewise.report.figures import plot_band, plot_roc, plot_spread
     from curvewise.report.landscape_figures import plot_landscape
+    from curvewise.report.page_scores import write_report
     from curvewise.report.point_figures import plot_calibration, plot_operating_point
     from curvewise.roc.band import RocBand, roc_band
     from curvewise.roc.curve import RocCurve, auc, roc_curve
@@ -114,6 +116,7 @@ _HOMES = {
     "networks.registry": ("build_network",),
     "report.figures": ("plot_band", "plot_roc", "plot_spread"),
     "report.landscape_figures": ("plot_landscape",),
+    "report.page_scores": ("write_report",),
     "report.point_figures": ("plot_calibration", "plot_operating_point"),
     "roc.band": ("RocBand", "roc_band"),
     "roc.curve": ("RocCurve", "auc", "roc_curve"),
@@ -213,6 +216,7 @@ __all__ = [
     "subsample_long_tail",
     "subsample_to_beta",
     "vs_loss",
+    "write_report",
 ]
 
 

@@ -22,11 +22,20 @@ from curvewise.errors import InputError
 
 PAGE = "report.html"
 SQLITE = b"SQLite format 3\x00"
+OPTIONS = {  # that each kind of file has
+    "store": ("--sweep", "--task", "--beta"),
+    "model": ("--data", "--target", "--positive", "--group", "--image-size"),
+    "table": ("--target", "--positive", "--score"),
+}
 
 
 def report(
     place: Annotated[
-        Path, typer.Argument(help="A store (runs.db), a model file, or a folder with one.")
+        Path,
+        typer.Argument(
+            help="A store (runs.db), a model or estimator file, a folder with one, or a table "
+            "with labels and scores of any tool."
+        ),
     ],
     out: Annotated[Path, typer.Option("--out", "-o", help="HTML file to write.")] = Path(
         "report.html"
@@ -40,6 +49,10 @@ def report(
         str | None,
         typer.Option(help="Model: the source to measure it on (default: that of its training)."),
     ] = None,
+    score: Annotated[
+        list[str] | None,
+        typer.Option(help="Table: a column of scores (default: score, probability)."),
+    ] = None,
     target: Target = None,
     positive: Positive = None,
     group: Group = None,
@@ -48,33 +61,40 @@ def report(
     cache_dir: CacheDir = None,
     as_json: AsJson = False,
 ) -> None:
-    """Write a store's models, or one model, as an interactive page that needs no network."""
+    """Write models, or scores of any tool, as an interactive page that needs no network."""
     from curvewise.report.page import write_page
     from curvewise.report.page_library import plotly_script
 
     require_page(out)
     file = _file(place)
-    store = _is_store(file)
-    chosen = {"--sweep": sweep, "--task": task, "--beta": beta}
-    sources = {
-        "--data": data, "--target": target, "--positive": positive, "--group": group,
-        "--image-size": image_size,
+    kind = _kind(file)
+    chosen = {
+        "--sweep": sweep, "--task": task, "--beta": beta, "--data": data, "--score": score or None,
+        "--target": target, "--positive": positive, "--group": group, "--image-size": image_size,
     }  # fmt: skip
-    for option, value in (sources if store else chosen).items():
-        if value is not None:
-            kind, other = ("models", "a store") if store else ("stores", "a model")
-            raise InputError(f"{option} is for {kind}, got {other}, {file}")
+    for option, value in chosen.items():
+        if value is not None and option not in OPTIONS[kind]:
+            fit = " and ".join(f"{name}s" for name, own in OPTIONS.items() if option in own)
+            raise InputError(f"{option} is for {fit}, got a {kind}, {file}")
     plotly_script()  # before a long read of data
-    if store:
+    if kind == "store":
         from curvewise.apps.report_store import store_input
         from curvewise.sweep.store import Store
 
         with Store(file, readonly=True) as opened:
             given = store_input(opened, sweep=sweep, task=task, beta=beta, command=this_command())
+    elif kind == "table":
+        from curvewise.apps.report_scores import table_input
+
+        given = table_input(
+            file, target=target, positive=positive, columns=score or [], command=this_command()
+        )
     else:
-        options = {name.removeprefix("--").replace("-", "_"): v for name, v in sources.items()}
-        del options["data"]
-        given = _model_page(file, data, {**options, "data_dir": data_dir, "cache_dir": cache_dir})
+        options = {
+            "target": target, "positive": positive, "group": group, "image_size": image_size,
+            "data_dir": data_dir, "cache_dir": cache_dir,
+        }  # fmt: skip
+        given = _model_page(file, data, options)
     write_page(given, out)
     size = out.stat().st_size
     if as_json:
@@ -86,9 +106,16 @@ def report(
 def _model_page(file: Path, data: str | None, options: dict[str, Any]) -> Any:
     from curvewise.apps.evaluate import measured_part
     from curvewise.apps.report_model import model_input
-    from curvewise.artifacts import load_model
+    from curvewise.apps.report_scores import estimator_input
+    from curvewise.artifacts import load
+    from curvewise.training.model import Model
 
-    model = load_model(file)
+    model = load(file)
+    if not isinstance(model, Model):
+        return estimator_input(
+            model, file, data, target=options["target"], data_dir=options["data_dir"],
+            command=this_command(),
+        )  # fmt: skip
     source = data or model.record.get("task")
     if source is None:
         raise InputError(f"--data must name what to measure {file} on, got none")
@@ -175,6 +202,12 @@ def _file(place: Path) -> Path:
     return found[0]
 
 
-def _is_store(file: Path) -> bool:
+def _kind(file: Path) -> str:
+    """Return whether a file is a store, a table or a model."""
+    from curvewise.data.tables import ENDINGS
+
     with file.open("rb") as opened:
-        return opened.read(len(SQLITE)) == SQLITE
+        if opened.read(len(SQLITE)) == SQLITE:
+            return "store"
+    table = file.with_suffix("") if file.suffix == ".gz" else file
+    return "table" if table.suffix.lower() in ENDINGS else "model"

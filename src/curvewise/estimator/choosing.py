@@ -85,7 +85,7 @@ class PointClassifier(FamilyClassifier):
                 labels, score, known = self._own_scores()
             else:
                 known = False
-                score = self._rare_scores(X) if tau is None else self.score_samples(X, tau)
+                score = self.rare_log_odds(X) if tau is None else self.score_samples(X, tau)
             point = choose_point(labels, score, tau, known=known, confidence=confidence, **rules)
         if " needs at least " in point.note:
             warnings.warn(point.note, stacklevel=2)

@@ -197,11 +197,14 @@ class FamilyClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[mis
         if not isinstance(at, OperatingPoint):
             raise InputError(f"at must be an OperatingPoint, got {type(at).__name__}")
         rare = self._rare()
-        score = self._rare_scores(X) if at.tau is None else self.score_samples(X, at.tau)
+        score = self.rare_log_odds(X) if at.tau is None else self.score_samples(X, at.tau)
         return np.asarray(self.classes_[np.where(score >= at.threshold, rare, 1 - rare)])
 
-    def _rare_scores(self, X: Any) -> Floats:
-        """Return the log-odds of the rare class, (n,)."""
+    def rare_log_odds(self, X: Any) -> Floats:
+        """Return the calibrated log-odds (n,) of the rare class of two, wherever that stands.
+
+        Operating points of the estimator are thresholds of these.
+        """
         scores, rare = self._scores(X), self._rare()
         return np.asarray(scores[:, rare] - scores[:, 1 - rare])
 

@@ -145,8 +145,8 @@ def own_answer(y: Labels, score: Scores, own: OwnPoint, at: str = "") -> str:
     """
     if own.threshold == np.inf:
         return (
-            "Unless told otherwise, predict calls nothing positive: its threshold, "
-            f"{own.rule}, is beyond all scores."
+            f"{own.subject} calls nothing positive: its threshold, {own.rule}, is beyond all "
+            "scores."
         )
     point = operating_point(y, score, own.threshold)
     tpr, fpr = (
@@ -158,8 +158,8 @@ def own_answer(y: Labels, score: Scores, own: OwnPoint, at: str = "") -> str:
     )
     where = f"{at} and threshold {own.text}" if at else f"threshold {own.text}"
     return (
-        f"Unless told otherwise, predict works at {where}, {own.rule}: here its true positive "
-        f"rate is {tpr} and its false positive rate {fpr}."
+        f"{own.subject} works at {where}, {own.rule}: here its true positive rate is {tpr} and its "
+        f"false positive rate {fpr}."
     )
 
 

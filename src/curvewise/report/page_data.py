@@ -7,9 +7,14 @@ import numpy as np
 
 from curvewise.report.figures import COLORS
 from curvewise.report.page_answer import answer, median_row, own_answer, warnings_of
-from curvewise.report.page_calibration import histogram, reliability, short
+from curvewise.report.page_calibration import (
+    histogram,
+    probability_bins,
+    reliability,
+    short,
+)
 from curvewise.report.page_curves import Corners, corner_at, corners, packed_corners
-from curvewise.report.page_input import PageInput, PageModel
+from curvewise.report.page_input import PageInput, PageModel, Unit
 from curvewise.report.page_settings import METRICS, setting_panels
 from curvewise.roc.band import roc_band
 from curvewise.roc.curve import RocCurve
@@ -25,12 +30,19 @@ COLUMNS = (
     ("average_precision", "average precision"),
     ("tpr_001", "TPR at FPR 0.1 %"),
     ("tpr_01", "TPR at FPR 1 %"),
-    ("tpr_zero", "TPR at threshold 0"),
-    ("fpr_zero", "FPR at threshold 0"),
+    ("tpr_zero", "TPR at threshold {half}"),
+    ("fpr_zero", "FPR at threshold {half}"),
     ("brier", "Brier, raw"),
     ("brier_corrected", "Brier, corrected"),
     ("seconds", "seconds to train"),
 )
+# For each unit: where its probability is 0.5, what the page calls that point, and the scores.
+HALVES: dict[Unit, tuple[float | None, str, str]] = {
+    "logits": (0.0, "t = 0.5 (score 0)", "Score z1 \u2212 z0"),
+    "log-odds": (0.0, "log-odds 0", "Log-odds"),
+    "probability": (0.5, "probability 0.5", "Probability"),
+    "score": (None, "", "Score"),
+}
 
 
 def page_data(given: PageInput) -> dict[str, Any]:
@@ -46,10 +58,11 @@ def page_data(given: PageInput) -> dict[str, Any]:
     ]
     betas, labels = given.betas, given.labels
     rows = [
-        _row(index, model, curve, betas.index(model.beta), labels.index(model.label))
+        _row(index, model, curve, betas.index(model.beta), labels.index(model.label), given.unit)
         for index, (model, curve) in enumerate(zip(given.models, curves, strict=True))
     ]
     groups = [_group(given, beta) for beta in betas]
+    half, half_name, score_name = HALVES[given.unit]
     bands, precision = ([], []) if given.swept else _bands(rows, curves)
     return {
         "version": VERSION,
@@ -67,13 +80,18 @@ def page_data(given: PageInput) -> dict[str, Any]:
         "metrics": [list(metric) for metric in METRICS],
         "panels": setting_panels(rows),
         "columns": [
-            [key, name] for key, name in COLUMNS if any(row[key] is not None for row in rows)
+            [key, name.format(half=f"{half or 0:g}")]
+            for key, name in COLUMNS
+            if any(row[key] is not None for row in rows)
         ],
         "settings": list(dict.fromkeys(name for row in rows for name in row["settings"])),
         "swept": given.swept,
         "chosen": typical(rows) if given.chosen is None else given.chosen,
         "own": _own(given, curves),
         "reduction": given.reduction,
+        "unit": given.unit,
+        "half": half_name,
+        "scoreName": score_name,
         "diverged": given.diverged,
         "notes": list(given.notes),
         "copy": {"command": given.copy.command, "python": given.copy.python},
@@ -140,11 +158,14 @@ def _own(given: PageInput, curves: Sequence[Corners]) -> dict[str, Any] | None:
     }
 
 
-def _row(index: int, model: PageModel, curve: Corners, group: int, method: int) -> dict[str, Any]:
+def _row(
+    index: int, model: PageModel, curve: Corners, group: int, method: int, unit: Unit
+) -> dict[str, Any]:
     positives, negatives = int(curve.true[-1]), int(curve.false[-1])
     roc = as_curve(curve)
-    metrics = binary_metrics(model.y, model.score, threshold=0.0)
-    raw = reliability(model.y, model.score)
+    half = HALVES[unit][0]
+    metrics = binary_metrics(model.y, model.score, threshold=half or 0.0)
+    raw = _claimed(model, unit)
     fixed = None if model.log_odds is None else reliability(model.y, model.log_odds)
     return {
         "index": index,
@@ -158,9 +179,9 @@ def _row(index: int, model: PageModel, curve: Corners, group: int, method: int) 
         "average_precision": short(metrics.average_precision, 6),
         "tpr_001": short(float(roc.tpr_at(0.001)), 6),
         "tpr_01": short(float(roc.tpr_at(0.01)), 6),
-        "tpr_zero": short(metrics.tpr, 6),
-        "fpr_zero": short(metrics.fpr, 6),
-        "brier": raw["brier"],
+        "tpr_zero": None if half is None else short(metrics.tpr, 6),
+        "fpr_zero": None if half is None else short(metrics.fpr, 6),
+        "brier": None if raw is None else raw["brier"],
         "brier_corrected": None if fixed is None else fixed["brier"],
         "seconds": None if model.seconds is None else short(model.seconds, 3),
         "raw": raw,
@@ -168,6 +189,16 @@ def _row(index: int, model: PageModel, curve: Corners, group: int, method: int) 
         "histogram": histogram(model.y, model.score),
         "fill": model.fill,
     }
+
+
+def _claimed(model: PageModel, unit: Unit) -> dict[str, Any] | None:
+    """Return the reliability of the probabilities that scores are, None if they are none."""
+    if unit == "score":
+        return None
+    if unit == "probability":
+        scores = np.asarray(model.score, np.float64)
+        return probability_bins(np.asarray(model.y) == 1, scores)
+    return reliability(model.y, model.score)
 
 
 def as_curve(curve: Corners) -> RocCurve:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -10,6 +10,10 @@ from numpy.typing import ArrayLike
 from curvewise.errors import InputError
 from curvewise.report.cells import Cell
 from curvewise.roc.inputs import Floats
+
+# What scores are: z1 - z0 of a network, calibrated log-odds, probabilities, or an order only.
+Unit = Literal["logits", "log-odds", "probability", "score"]
+UNITS: tuple[Unit, ...] = get_args(Unit)
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,13 +49,14 @@ class OwnPoint(NamedTuple):
 
     `model` is the place of the one with its lambda among the page's models. Scores of at least
     `threshold` are called positive (infinity: none are); `text` is that number for people, and
-    `rule` says in words how it was chosen.
+    `rule` says in words how it was chosen; `subject` is who works there.
     """
 
     model: int
     threshold: float
     text: str
     rule: str
+    subject: str = "Unless told otherwise, predict"
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,8 +67,8 @@ class PageInput:
     one and the same model was scored at several values of, such as tau; without, the models were
     each trained by themselves. `diverged` counts runs without scores, `chosen` is the model that
     the page begins with (default: a typical one), `own_point` the operating point that it was
-    saved with, if any. `reduction` is that of the loss: probabilities of models that were trained
-    with "weighted_mean" are biased, and the page says so.
+    saved with, if any. `unit` is what the scores are. `reduction` is that of the loss:
+    probabilities of models trained with "weighted_mean" are biased, and the page says so.
     """
 
     task: str
@@ -74,6 +79,7 @@ class PageInput:
     diverged: int = 0
     chosen: int | None = None
     own_point: OwnPoint | None = None
+    unit: Unit = "logits"
     reduction: str = "weighted_mean"
     notes: tuple[str, ...] = ()
     copy: CopyTexts = field(default_factory=CopyTexts)

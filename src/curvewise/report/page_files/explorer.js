@@ -3,16 +3,16 @@
 
 function drawPointChart(state) {
   const { data } = state;
-  const zeros = data.models.filter((model) => (data.swept ? true : model.index === state.model));
+  const zeros = data.models.filter((model) => model.tpr_zero !== null && (data.swept || model.index === state.model));
   const traces = [chance(state), selectedTrace(state), {
     x: zeros.map((model) => drawnRate(state, model.fpr_zero)), y: zeros.map((model) => model.tpr_zero), mode: "markers",
-    name: data.swept ? `t = 0.5 at each ${data.swept}` : "t = 0.5 (score 0)",
+    name: data.swept ? `t = 0.5 at each ${data.swept}` : data.half, showlegend: zeros.length > 0,
     marker: {
       symbol: "diamond", line: { color: cssColor("text"), width: 1 },
       size: zeros.map((model) => (model.index === state.model ? 14 : 9)),
       color: data.swept ? zeros.map((model) => model.settings[data.swept]) : "#E69F00", colorscale: "Viridis",
     },
-    text: zeros.map((model) => (data.swept ? `${data.swept} = ${model.settings[data.swept]}` : "score 0")),
+    text: zeros.map((model) => (data.swept ? `${data.swept} = ${model.settings[data.swept]}` : data.half)),
     hovertemplate: "%{text}<br>TPR %{y:.2%}, FPR %{x:.3%}<extra>t = 0.5</extra>",
   }, ...ownTraces(state)];
   const shape = { xaxis: rateAxis(state), yaxis: axis("True positive rate", { range: [-0.02, 1.02], tickformat: "~%" }), showlegend: true };
@@ -136,7 +136,10 @@ function startExplorer(state) {
   }
   byId("prevalence").addEventListener("input", () => applyTargets(state));
   byId("targets").addEventListener("submit", (event) => event.preventDefault());
-  for (const kind of ["command", "python"]) byId(`copy-${kind}`).addEventListener("click", () => copyPoint(state, kind));
+  for (const kind of ["command", "python"]) {
+    byId(`copy-${kind}`).addEventListener("click", () => copyPoint(state, kind));
+    byId(`copy-${kind}`).hidden = !state.data.copy[kind];
+  }
 }
 
 function copyText(state, kind) {

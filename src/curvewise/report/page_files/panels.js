@@ -1,8 +1,21 @@
 // Calibration and score histograms of the selected model, and what settings did to all.
 "use strict";
 
+// What the calibration section says of the probabilities that a model's scores are.
+function calibrationNote(data, model) {
+  if (!model.raw) return "These scores say nothing but the order of the samples, so they claim no probabilities.";
+  if (data.unit !== "logits") return `Probabilities as ${data.unit === "probability" ? "they are given" : "the log-odds have them"}.`;
+  const biased = data.reduction === "weighted_mean" ? " Trained with the reduction weighted_mean, corrected log-odds of rare classes come out somewhat low." : "";
+  return model.corrected
+    ? `“As they are” reads the score as log-odds. “Corrected” undoes what the loss's omega, gamma and tau did to them and moves them to the test's share of positives.${biased}`
+    : "Probabilities that read the score as log-odds. Only scores z1 - z0 are known of this model, and with gamma above 0, or a loss of another kind, they do not tell the corrected ones.";
+}
+
 function drawReliability(state) {
   const model = state.data.models[state.model];
+  byId("calibration-note").textContent = calibrationNote(state.data, model);
+  byId("reliability-chart").closest("figure").hidden = byId("reliability-details").hidden = !model.raw;
+  if (!model.raw) return Promise.resolve();
   const kinds = [["raw", "scores as they are", themed("#D55E00"), "circle"], ["corrected", "corrected", themed("#0072B2"), "square"]];
   const traces = [{ x: [0, 1], y: [0, 1], mode: "lines", line: { color: cssColor("line") }, hoverinfo: "skip", showlegend: false }];
   const rows = [];
@@ -19,10 +32,6 @@ function drawReliability(state) {
     bins.p.forEach((p, i) => rows.push([name, rate(p), rate(shares[i]), limits(intervals[i]), bins.n[i], bins.k[i]]));
   }
   byId("reliability-table").replaceChildren(plainTable(["Probabilities", "mean claimed", "found", "95 % interval", "samples", "positives"], rows));
-  const biased = state.data.reduction === "weighted_mean" ? " Trained with the reduction weighted_mean, corrected log-odds of rare classes come out somewhat low." : "";
-  byId("calibration-note").textContent = model.corrected
-    ? `“As they are” reads the score as log-odds. “Corrected” undoes what the loss's omega, gamma and tau did to them and moves them to the test's share of positives.${biased}`
-    : "Probabilities that read the score as log-odds. Only scores z1 - z0 are known of this model, and with gamma above 0, or a loss of another kind, they do not tell the corrected ones.";
   const shape = { xaxis: axis("Probability claimed", { range: [-0.02, 1.02], tickformat: "~%" }), yaxis: axis("Share of positives", { range: [-0.02, 1.02], tickformat: "~%" }), showlegend: true };
   return draw("reliability-chart", traces, shape, "Reliability of probabilities");
 }
@@ -39,7 +48,7 @@ function drawHistogram(state) {
       width, marker: { color, opacity: 0.6 }, customdata: counts, hovertemplate: "score about %{x:.3g}: %{customdata} samples<extra>%{fullData.name}</extra>",
     };
   });
-  const shape = { barmode: "overlay", xaxis: axis("Score z1 − z0"), yaxis: axis("Share of the class", { tickformat: "~%" }), showlegend: true, shapes: thresholdLine(state) };
+  const shape = { barmode: "overlay", xaxis: axis(state.data.scoreName), yaxis: axis("Share of the class", { tickformat: "~%" }), showlegend: true, shapes: thresholdLine(state) };
   return draw("histogram-chart", traces, shape, "Scores by class");
 }
 

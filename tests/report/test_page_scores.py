@@ -1,0 +1,94 @@
+"""Pages of scores of any tool: what they claim, and what they begin with."""
+
+import json
+import re
+
+import numpy as np
+import pytest
+from scipy.special import expit
+from sklearn.calibration import calibration_curve
+from sklearn.metrics import brier_score_loss, confusion_matrix, roc_auc_score
+
+import curvewise as cw
+from curvewise.errors import InputError
+
+RNG = np.random.default_rng(3)
+Y = (RNG.random(3000) < 0.1).astype(int)
+LOG_ODDS = 2 * Y + RNG.normal(size=3000) - 3.2
+
+
+def page(tmp_path, *words, **more):
+    text = cw.write_report(tmp_path / "report.html", *words, **more).read_text(encoding="utf-8")
+    found = re.search(r'<script type="application/json" id="page-data">(.*?)</script>', text, re.S)
+    return json.loads(found[1])
+
+
+def test_probabilities_are_taken_as_they_are(tmp_path):
+    p = expit(LOG_ODDS)
+    data = page(tmp_path, Y, {"forest": p, "other": 1 - p}, class_names=("well", "ill"))
+    assert data["unit"] == "probability"
+    assert data["methods"] == ["forest", "other"]
+    assert data["classes"] == ["well", "ill"]
+    row = data["models"][0]
+    assert row["auc"] == pytest.approx(roc_auc_score(Y, p), abs=1e-6)
+    assert row["brier"] == pytest.approx(brier_score_loss(Y, p), rel=1e-4)
+    share, claimed = calibration_curve(Y, p, n_bins=10)
+    np.testing.assert_allclose(row["raw"]["p"], claimed, rtol=1e-4)
+    np.testing.assert_allclose(np.divide(row["raw"]["k"], row["raw"]["n"]), share, rtol=1e-9)
+    tn, fp, fn, tp = confusion_matrix(Y, p >= 0.5).ravel()
+    assert row["tpr_zero"] == pytest.approx(tp / (tp + fn), rel=1e-5)
+    assert row["fpr_zero"] == pytest.approx(fp / (fp + tn), rel=1e-5)
+    assert ["tpr_zero", "TPR at threshold 0.5"] in data["columns"]
+
+
+def test_log_odds_claim_their_sigmoid(tmp_path):
+    data = page(tmp_path, Y, LOG_ODDS, unit="log-odds")
+    row = data["models"][0]
+    assert row["brier"] == pytest.approx(brier_score_loss(Y, expit(LOG_ODDS)), rel=1e-4)
+    assert row["tpr_zero"] == pytest.approx((LOG_ODDS[Y == 1] >= 0).mean(), rel=1e-5)
+    assert data["half"] == "log-odds 0"
+
+
+def test_other_scores_claim_nothing(tmp_path):
+    data = page(tmp_path, Y, 10 * LOG_ODDS)
+    row = data["models"][0]
+    assert data["unit"] == "score"
+    assert row["raw"] is row["brier"] is row["tpr_zero"] is None
+    assert not {"brier", "tpr_zero", "fpr_zero"} & {key for key, _ in data["columns"]}
+
+
+def test_a_point_chosen_on_other_rows_is_where_the_page_begins(tmp_path):
+    known, new = np.arange(3000) < 1500, np.arange(3000) >= 1500
+    point = cw.choose_operating_point(Y[known], LOG_ODDS[known], max_fpr=0.05, confidence=0.95)
+    data = page(tmp_path, Y[new], LOG_ODDS[new], unit="log-odds", point=point)
+    there = cw.operating_point(Y[new], LOG_ODDS[new], point.threshold)
+    answer = " ".join(data["groups"][0]["answer"])
+    assert "The operating point works at threshold" in answer
+    assert point.note.rstrip(".") in answer
+    assert f"{100 * there.tpr:.4g} %" in answer
+    assert data["own"]["model"] == data["chosen"] == 0
+
+
+def test_a_class_cannot_break_the_page(tmp_path):
+    data = page(tmp_path, Y, LOG_ODDS, class_names=("</script>", "<b>"), title="<i>", notes=["<u>"])
+    assert data["classes"] == ["</script>", "<b>"]
+    text = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert "<i>" not in text.replace("&lt;i&gt;", "")
+    assert data["notes"] == ["<u>"]
+
+
+@pytest.mark.parametrize(
+    ("words", "more", "message"),
+    [
+        ((Y, {}), {}, "one method or more"),
+        ((Y, LOG_ODDS[:5]), {}, "same length"),
+        ((Y, LOG_ODDS), {"unit": "probability"}, r"lie in \[0, 1\]"),
+        ((Y, LOG_ODDS), {"unit": "odds"}, "unit must be one of"),
+        ((Y * 0, LOG_ODDS), {}, "both"),
+        ((Y, LOG_ODDS * np.nan), {}, "finite"),
+    ],
+)
+def test_what_is_no_page(tmp_path, words, more, message):
+    with pytest.raises(InputError, match=message):
+        cw.write_report(tmp_path / "none.html", *words, **more)
+    assert not (tmp_path / "none.html").exists()
