@@ -177,7 +177,7 @@ def test_the_table_is_for_people(tmp_path):
     assert ended.code == 0, ended.err
     for expected in ("mean AUC", "ensemble of", "focal", "roc_bands.png", '16 "8"'):
         assert expected in ended.out
-    assert "has the higher mean AUC" in ended.out  # the report's answer, here too
+    assert "has the higher AUC" in ended.out  # the report's answer, here too
     assert "95 % interval" in ended.out
 
 

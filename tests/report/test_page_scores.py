@@ -69,6 +69,14 @@ def test_a_point_chosen_on_other_rows_is_where_the_page_begins(tmp_path):
     assert data["own"]["model"] == data["chosen"] == 0
 
 
+def test_two_models_are_compared_as_such(tmp_path):
+    data = page(tmp_path, Y, {"a": LOG_ODDS, "b": RNG.normal(size=3000)})
+    first, second = data["groups"][0]["answer"]
+    assert first.startswith("a has the higher AUC: ")
+    assert "models" not in first
+    assert second.startswith("They differ by +")
+
+
 def test_a_class_cannot_break_the_page(tmp_path):
     data = page(tmp_path, Y, LOG_ODDS, class_names=("</script>", "<b>"), title="<i>", notes=["<u>"])
     assert data["classes"] == ["</script>", "<b>"]

@@ -49,10 +49,12 @@ def answer(cells: Sequence[Cell]) -> list[str]:
     many = f", the best of {len(ranked)} methods," if len(ranked) > 2 else ""
     over = f"over {best.models:,} and {second.models:,} models"
     where = f" on {len(cells)} subsamples" if len(cells) > 1 else ""
+    single = best.models == second.models == 1
     first = (
-        f"{best.label}{many} has the higher mean AUC: {best.mean:.4f} against {second.mean:.4f} "
-        f"of {second.label}, {over}{where}."
+        f"{best.label}{many} has the higher {'' if single else 'mean '}AUC: {best.mean:.4f} "
+        f"against {second.mean:.4f} of {second.label}{'' if single else f', {over}{where}'}."
     )
+    what = "They differ by" if single else found.what
     verdict = (
         f"so {found.chance} alone hardly explains it"
         if found.beyond_chance
@@ -60,7 +62,7 @@ def answer(cells: Sequence[Cell]) -> list[str]:
     )
     return [
         first,
-        f"{found.what} {found.value:+.4f} (95 % interval {found.low:+.4f} to {found.high:+.4f}; "
+        f"{what} {found.value:+.4f} (95 % interval {found.low:+.4f} to {found.high:+.4f}; "
         f"{found.how}), {verdict}.",
     ]
 

@@ -1,6 +1,7 @@
 """Scores of any tool as a page: `write_report`."""
 
 from collections.abc import Mapping, Sequence
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from curvewise.report.page import write_page
 from curvewise.report.page_input import UNITS, CopyTexts, OwnPoint, PageInput, PageModel, Unit
 from curvewise.roc.inputs import check_scored
 from curvewise.roc.operating import OperatingPoint
+from curvewise.version import VERSION
 
 PYTHON = """import curvewise as cw
 
@@ -55,8 +57,9 @@ def write_report(
     'report.html'
     """
     given = scores_input(
-        y, scores, unit=unit, title=title, class_names=class_names, point=point, notes=notes
-    )
+        y, scores, unit=unit, title=title, class_names=class_names, point=point, notes=notes,
+        provenance=[("written by", f"curvewise.write_report {VERSION}, {date.today()}")],
+    )  # fmt: skip
     return write_page(given, Path(path))
 
 

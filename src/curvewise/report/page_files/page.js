@@ -201,7 +201,7 @@ async function start() {
   options(byId("group"), data.groups.map((group, i) => [String(i), group.name]));
   byId("group-control").hidden = data.groups.length < 2;
   options(byId("metric"), data.metrics);
-  byId("spread").hidden = data.models.length < 2 || Boolean(data.swept);
+  byId("spread").hidden = data.models.length <= data.methods.length || Boolean(data.swept);
   byId("band-controls").hidden = byId("every-control").hidden = oneModel(data);
   byId("swept-control").hidden = !data.swept;
   if (data.swept) {
