@@ -1,4 +1,7 @@
-"""One thread a test process: the suite runs two at a time on two cores."""
+"""One thread for each test process, as two run at a time on two cores; no figures left open."""
+
+import sys
+from collections.abc import Iterator
 
 import pytest
 import torch
@@ -8,3 +11,11 @@ import torch
 def one_thread() -> None:
     torch.set_num_threads(1)
     torch.manual_seed(0)
+
+
+@pytest.fixture(autouse=True)
+def no_open_figures() -> Iterator[None]:
+    """Close what pyplot knows: some tests import it, and then it keeps every figure."""
+    yield
+    if "matplotlib.pyplot" in sys.modules:
+        sys.modules["matplotlib.pyplot"].close("all")

@@ -10,7 +10,7 @@ from curvewise.apps.train import write_json
 from curvewise.errors import InputError, did_you_mean
 from curvewise.report.cells import Cell
 from curvewise.report.ensembles import ensemble_differences, ensemble_summary
-from curvewise.report.figures import new_axes, plot_band, plot_spread
+from curvewise.report.figures import bare_axes, plot_band, plot_spread
 from curvewise.report.page_answer import answer
 from curvewise.report.paired import paired_differences
 from curvewise.report.summary import method_summary, roc_bands, spread, spread_by
@@ -130,11 +130,11 @@ def draw(cells: Sequence[Cell], folder: Path) -> list[Path]:
     first = cells[0]
     beta = "" if first.beta is None else f", beta = {first.beta:g}"
     title = f"{first.task}{beta}, {len(cells)} subsample{'s' if len(cells) > 1 else ''}"
-    bands = plot_band(roc_bands(cells), areas=spread(cells), title=title)
+    bands = plot_band(roc_bands(cells), areas=spread(cells), title=title, ax=bare_axes())
     boxes = plot_spread(
         spread_by(cells, by="seed") if len(cells) > 1 else spread(cells),
         title=title,
-        ax=new_axes(9.0) if len(cells) > 1 else None,
+        ax=bare_axes(9.0 if len(cells) > 1 else 5.5),
     )
     files = []
     for name, axes in (("roc_bands.png", bands), ("auc_spread.png", boxes)):

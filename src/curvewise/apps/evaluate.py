@@ -25,7 +25,7 @@ from curvewise.data.tables import (
 )
 from curvewise.data.task import Task, arrays_digest
 from curvewise.errors import InputError, did_you_mean
-from curvewise.report.figures import plot_roc
+from curvewise.report.figures import bare_axes, plot_roc
 from curvewise.roc.curve import roc_curve
 from curvewise.roc.interval import auc_interval
 from curvewise.roc.metrics import binary_metrics
@@ -204,7 +204,8 @@ def draw_roc(
     """Draw the ROC curve with the chosen or given operating point; PNG, SVG or PDF by suffix."""
     chosen = result.get("chosen_on_these_data") or result["at_threshold"]
     fields = {name: chosen[name] for name in OperatingPoint.__dataclass_fields__}
-    axes = plot_roc({"test": roc_curve(y, score)}, points=[OperatingPoint(**fields)], title=title)
+    points = [OperatingPoint(**fields)]
+    axes = plot_roc({"test": roc_curve(y, score)}, points=points, title=title, ax=bare_axes())
     path.parent.mkdir(parents=True, exist_ok=True)
     axes.get_figure(root=True).savefig(path, dpi=150)  # type: ignore[union-attr]
     return path

@@ -36,18 +36,25 @@ def new_axes(width: float = 5.5) -> "Axes":
     """Return axes of a new figure, `width` inches wide, which pyplot knows if it is in use.
 
     Whoever calls ``plt.show()`` or ``plt.savefig()`` has imported pyplot, and expects it to find
-    this figure. Where nobody has, as in the command line, the figure needs no screen, and goes when
-    its axes go: pyplot would keep every one until it is closed.
+    this figure.
     """
     pyplot = sys.modules.get("matplotlib.pyplot")
-    if pyplot is not None:
-        figure: Figure = pyplot.figure(figsize=(width, 5), layout="constrained")
-    else:
-        from matplotlib import figure as figures
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
+    if pyplot is None:
+        return bare_axes(width)
+    figure: Figure = pyplot.figure(figsize=(width, 5), layout="constrained")
+    return figure.add_subplot()
 
-        figure = figures.Figure(figsize=(width, 5), layout="constrained")
-        FigureCanvasAgg(figure)
+
+def bare_axes(width: float = 5.5) -> "Axes":
+    """Return axes of a new figure for a file: it needs no screen, and goes when its axes go.
+
+    Pyplot would keep it until it is closed.
+    """
+    from matplotlib import figure as figures
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+
+    figure = figures.Figure(figsize=(width, 5), layout="constrained")
+    FigureCanvasAgg(figure)
     return figure.add_subplot()
 
 
