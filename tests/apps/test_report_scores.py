@@ -99,6 +99,7 @@ def test_a_table_with_scores(parts, tmp_path):
         (("parts.safetensors",), "needs --data table:FILE with rows that it has not seen"),
         (("parts.safetensors", "--data", "digits:8"), "curvewise.write_report"),
         (("parts.safetensors", "--data", "table:new.csv"), "--target must be the column"),
+        (("parts.safetensors", "--positive", "whole"), "--positive is for models of train"),
         (("parts.safetensors", "--score", "a"), "--score is for tables, got a model"),
     ],
 )

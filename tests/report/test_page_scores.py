@@ -69,6 +69,17 @@ def test_a_point_chosen_on_other_rows_is_where_the_page_begins(tmp_path):
     assert data["own"]["model"] == data["chosen"] == 0
 
 
+@pytest.mark.parametrize(
+    ("rule", "words"),
+    [({"max_fpr": 0.001}, "calls nothing positive"), ({"min_tpr": 0.999}, "threshold -inf")],
+)
+@pytest.mark.filterwarnings("ignore")
+def test_a_point_without_a_promise_is_told(tmp_path, rule, words):
+    point = cw.choose_operating_point(Y[:200], LOG_ODDS[:200], confidence=0.95, **rule)
+    data = page(tmp_path, Y, LOG_ODDS, point=point)
+    assert words in " ".join(data["groups"][0]["answer"])
+
+
 def test_two_models_are_compared_as_such(tmp_path):
     data = page(tmp_path, Y, {"a": LOG_ODDS, "b": RNG.normal(size=3000)})
     first, second = data["groups"][0]["answer"]

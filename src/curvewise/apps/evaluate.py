@@ -57,8 +57,7 @@ def measured_part(
     if options.get("seed") is None:  # another one would test on what was trained on
         options["seed"] = model.record.get("seed") or 0
     if name == "table":
-        given = options.get("data_dir") or os.environ.get(DATA_VARIABLE) or "data"
-        table = find_file(argument, "table:FILE", SourceOptions(data_dir=Path(given)))
+        table = table_file(argument, options.get("data_dir"))
         target, seed, positive = options.get("target"), options["seed"], options.get("positive")
         if positive not in (None, model.class_names[1]):
             raise InputError(
@@ -83,6 +82,12 @@ def measured_part(
             stacklevel=2,
         )
     return MeasuredPart(task.x_test, task.y_test, _note(model, task, options["seed"]))
+
+
+def table_file(argument: str, data_dir: Path | None) -> Path:
+    """Return the file of the source table:ARGUMENT, as given or inside the data folder."""
+    folder = data_dir or os.environ.get(DATA_VARIABLE) or "data"
+    return find_file(argument, "table:FILE", SourceOptions(data_dir=Path(folder)))
 
 
 def _note(model: Model, task: Task, seed: int) -> str:

@@ -112,6 +112,10 @@ def _model_page(file: Path, data: str | None, options: dict[str, Any]) -> Any:
 
     model = load(file)
     if not isinstance(model, Model):
+        for name in ("positive", "group", "image_size"):
+            if options[name] is not None:
+                option = f"--{name.replace('_', '-')}"
+                raise InputError(f"{option} is for models of train, got an estimator, {file}")
         return estimator_input(
             model, file, data, target=options["target"], data_dir=options["data_dir"],
             command=this_command(),

@@ -1,8 +1,6 @@
 """Pages of what `train` did not make: a saved estimator on a table, and a table with scores."""
 
 import json
-import os
-import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -10,10 +8,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from curvewise.apps.evaluate import table_file
 from curvewise.column_values import column_levels
-from curvewise.data.options import SourceOptions
-from curvewise.data.registry import DATA_VARIABLE
-from curvewise.data.tables import binary_labels, find_file, read_table
+from curvewise.data.tables import binary_labels, read_table
 from curvewise.errors import InputError, did_you_mean
 from curvewise.estimator.classifier import FamilyClassifier
 from curvewise.report.page_input import CopyTexts, PageInput
@@ -47,8 +44,7 @@ def estimator_input(
         )
     if len(estimator.classes_) != 2:
         raise InputError(f"a report needs two classes, got {len(estimator.classes_)}")
-    given = data_dir or os.environ.get(DATA_VARIABLE) or "data"
-    table = find_file(name, "table:FILE", SourceOptions(data_dir=Path(given)))
+    table = table_file(name, data_dir)
     rare = str(estimator.positive_class_)
     frame, y, names = _labelled(table, target, rare)
     return scores_input(
@@ -99,7 +95,7 @@ def table_input(
         scores,
         title=table.name,
         class_names=names,
-        provenance=[("command", command), ("scores", f"{shlex.quote(str(table))}")],
+        provenance=[("command", command), ("scores", str(table))],
     )
 
 

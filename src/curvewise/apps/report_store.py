@@ -204,7 +204,8 @@ def _text(value: Any) -> str:
         return "none"
     if isinstance(value, list | tuple):
         return ",".join(map(_text, value))
-    return f"{value:g}" if isinstance(value, float) else str(value)
+    short = f"{value:g}" if isinstance(value, float) else str(value)
+    return short if not isinstance(value, float) or float(short) == value else repr(value)
 
 
 def _new(task: str) -> str:

@@ -107,6 +107,6 @@ def scores_input(
 def _own_point(point: OperatingPoint) -> OwnPoint:
     if point.tau is not None:
         raise InputError(f"the point must be of the scores given, got one at tau = {point.tau:g}")
-    text = f"{point.threshold:.6g}" if np.isfinite(point.threshold) else "infinity"
+    text = f"{point.threshold:.6g}"  # "-inf" calls all positive
     rule = point.note.rstrip(".") or "chosen beforehand"
     return OwnPoint(0, point.threshold, text, rule, subject="The operating point")
