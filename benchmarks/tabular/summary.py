@@ -14,7 +14,7 @@ import pandas as pd
 from benchmarks._measure import machine
 from benchmarks.tabular.datasets import HALVES, names_of_half
 from benchmarks.tabular.diagram import draw
-from benchmarks.tabular.peers import FOR_PROBABILITIES
+from benchmarks.tabular.peers import PARTS, UNRANKED
 from benchmarks.tabular.ranking import critical_difference, friedman, pairs
 from benchmarks.tabular.results import Results
 from benchmarks.tabular.run import STORE
@@ -62,13 +62,21 @@ def tests_text(auc: Ranked, ours: str) -> str:
     return "\n".join(lines)
 
 
+def parts_of_ours(used: pd.DataFrame) -> list[str]:
+    """Return what networks and trees do alone, where that was measured."""
+    chosen = used[used["method"].isin(PARTS)]
+    if chosen["method"].nunique() < len(PARTS):
+        return []
+    return ["## Networks, trees, and both", areas_table(chosen)]
+
+
 def page(frame: pd.DataFrame, half: str, ours: str, by_set: bool, command: str) -> str:
     """Return the whole summary of the cells as Markdown."""
     methods = list(dict.fromkeys(frame["method"]))
     used = common(frame, methods)
     if used.empty:
         raise InputError("no fold has been done by every method: leave some out with --methods")
-    ranking = used[~used["method"].isin(FOR_PROBABILITIES)]
+    ranking = used[~used["method"].isin(UNRANKED)]
     auc = ranked(ranking, "auc")
     sets = used["dataset"].nunique()
     folds_used = used.drop_duplicates(["dataset", "fold"]).shape[0]
@@ -81,6 +89,7 @@ def page(frame: pd.DataFrame, half: str, ours: str, by_set: bool, command: str) 
         "AUC, TPR and ranks are means over base sets, seconds medians over fits.",
         areas_table(ranking),
         tests_text(auc, ours),
+        *parts_of_ours(used),
         "## Probabilities",
         probabilities_table(used),
         "## AUC by base set",
@@ -114,7 +123,7 @@ def main(arguments: list[str] | None = None) -> None:
     if chosen.out:
         chosen.out.mkdir(parents=True, exist_ok=True)
         (chosen.out / "summary.md").write_text(text, encoding="utf-8")
-        methods = [m for m in dict.fromkeys(frame["method"]) if m not in FOR_PROBABILITIES]
+        methods = [m for m in dict.fromkeys(frame["method"]) if m not in UNRANKED]
         auc = ranked(common(frame, methods), "auc")
         draw(
             list(auc.values.columns),

@@ -18,7 +18,7 @@ Y = (X[:, 0] + 0.5 * RNG.normal(size=N) > 1.3).astype(int)
 TABLE = pd.DataFrame(X, columns=list("abc"))
 IMAGES = RNG.integers(0, 256, (40, 8, 8, 1), dtype=np.uint8)
 RARE = (np.arange(40) % 5 == 0).astype(int)
-SMALL = {"n_members": 3, "steps": 3, "hidden": (4,), "random_state": 0}
+SMALL = {"n_members": 3, "trees": 10, "steps": 3, "hidden": (4,), "random_state": 0}
 
 
 def fit(x=X, y=Y, sample_weight=None, groups=None, **parameters):
@@ -205,7 +205,7 @@ def test_a_gap_that_training_did_not_have_is_filled_with_a_warning():
     ],
 )
 def test_labels_of_any_type(labels):
-    estimator, plain = fit(y=labels), fit()
+    estimator, plain = fit(y=labels, trees=0), fit(trees=0)
     given = np.asarray(labels)
     assert list(estimator.classes_) == sorted(set(given.tolist()))
     assert estimator.positive_class_ == given[Y == 1][0]

@@ -21,7 +21,14 @@ import curvewise as cw
 from curvewise.errors import InputError
 from curvewise.estimator.folds import held_out, split_off
 
-FAST = {"n_members": 6, "steps": 40, "hidden": (8,), "learning_rate": 0.02, "random_state": 0}
+FAST = {
+    "n_members": 6,
+    "trees": 10,
+    "steps": 40,
+    "hidden": (8,),
+    "learning_rate": 0.02,
+    "random_state": 0,
+}
 X, Y = make_classification(300, 5, n_informative=3, weights=[0.85], flip_y=0.02, random_state=0)
 
 
@@ -33,7 +40,14 @@ def expected_failures(_estimator) -> dict[str, str]:
     }
 
 
-SMALL = {"n_members": 2, "steps": 25, "hidden": (16,), "learning_rate": 0.03, "random_state": 0}
+SMALL = {
+    "n_members": 2,
+    "trees": 10,
+    "steps": 25,
+    "hidden": (16,),
+    "learning_rate": 0.03,
+    "random_state": 0,
+}
 
 
 @parametrize_with_checks(

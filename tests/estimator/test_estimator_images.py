@@ -18,7 +18,7 @@ DIGITS = np.round(DIGITS.reshape(-1, 8, 8, 1) * (255 / 16)).astype(np.uint8)
 KEPT = cw.subsample_to_beta((NAMES[:900] == 8).astype(int), 10, seed=0)
 X, Y = DIGITS[:900][KEPT], np.where(NAMES[:900][KEPT] == 8, "eight", "other")
 NEW, Y_NEW = DIGITS[900:], NAMES[900:] == 8
-SMALL = {"n_members": 2, "steps": 60, "learning_rate": 5e-3, "random_state": 0}
+SMALL = {"n_members": 2, "trees": 10, "steps": 60, "learning_rate": 5e-3, "random_state": 0}
 
 
 @pytest.fixture(scope="module")

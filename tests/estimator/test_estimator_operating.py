@@ -13,7 +13,14 @@ from scipy.stats import binom
 import curvewise as cw
 from curvewise.errors import InputError
 
-FAST = {"n_members": 6, "steps": 60, "hidden": (8,), "learning_rate": 0.02, "random_state": 0}
+FAST = {
+    "n_members": 6,
+    "trees": 10,
+    "steps": 60,
+    "hidden": (8,),
+    "learning_rate": 0.02,
+    "random_state": 0,
+}
 
 
 def simulated(n, seed):

@@ -19,7 +19,7 @@ TABLE = pd.DataFrame(
     }
 )
 RARE = np.where(TABLE["age"] + 5 * RNG.normal(size=240) > 63, "sick", "well")
-SMALL = {"n_members": 3, "steps": 30, "hidden": (8,), "random_state": 0}
+SMALL = {"n_members": 3, "trees": 10, "steps": 30, "hidden": (8,), "random_state": 0}
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,14 @@ from curvewise.estimator.scoring import Reader
 from curvewise.networks.mlp import MLP
 from curvewise.training.stacked import fit_stacked
 
-FAST = {"n_members": 4, "steps": 60, "hidden": (8,), "learning_rate": 0.02, "random_state": 0}
+FAST = {
+    "n_members": 4,
+    "trees": 10,
+    "steps": 60,
+    "hidden": (8,),
+    "learning_rate": 0.02,
+    "random_state": 0,
+}
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(500, 3)) * [1, 10, 0.1]
 P = expit(1.5 * X[:, 0] + 8 * X[:, 2] - 2.5)
@@ -182,7 +189,7 @@ def test_the_size_of_a_block_does_not_matter(fitted, monkeypatch):
     np.testing.assert_allclose(fitted.decision_function(X), whole, atol=1e-5)
 
 
-def test_an_estimators_scores_are_a_loop_over_its_networks(fitted):
+def test_an_estimators_scores_are_a_loop_over_its_networks_and_trees(fitted):
     made = fitted.ensemble_
     features = torch.from_numpy(np.concatenate(list(fitted.inputs_.blocks(X))))
     lams = torch.tensor([[tau] for tau in made.taus])
@@ -196,8 +203,12 @@ def test_an_estimators_scores_are_a_loop_over_its_networks(fitted):
             logits = network(features, torch.tensor([3.0])).double().numpy()
         at_three += made.weights[k] * (logits[:, 1] - logits[:, 0])
     assert made.weights.sum() == pytest.approx(1)
+    grown = made.trees
+    chance = np.mean([tree.predict(features.numpy())[:, 1] for tree in grown.trees], axis=0)
+    odds = np.log(chance + 1e-3) - np.log(1 - chance + 1e-3)
+    both = (1 - grown.share) * mean + grown.share * grown.stretch * odds
     slope, offset = fitted.recalibration_
-    expected = slope * mean + offset[1] - offset[0]
+    expected = slope * both + offset[1] - offset[0]
     np.testing.assert_allclose(fitted.decision_function(X), expected, atol=1e-4)
     np.testing.assert_allclose(fitted.score_samples(X, tau=3.0), at_three, atol=1e-4)
     np.testing.assert_allclose(fitted.score_samples(X), at_three, atol=1e-4)

@@ -4,6 +4,7 @@ import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -18,7 +19,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from curvewise.errors import InputError
 from curvewise.estimator.ensemble import Ensemble
 from curvewise.estimator.folds import split_off
-from curvewise.estimator.inputs import Inputs, as_given, inputs_for
+from curvewise.estimator.inputs import Inputs, TableInputs, as_given, inputs_for
 from curvewise.estimator.members import fit_ensemble
 from curvewise.estimator.progress import Printed
 from curvewise.estimator.recalibration import fit_recalibration, prior_shift
@@ -109,6 +110,8 @@ class FamilyClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[mis
         else:
             self.inputs_ = inputs_for(x, self.backbone)
             array = self.inputs_.fit(x)
+        if not isinstance(self.inputs_, TableInputs):
+            settings = replace(settings, trees=0)  # a backbone's features are no table's columns
         made = fit_ensemble(
             array,
             own,
@@ -121,13 +124,14 @@ class FamilyClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[mis
             on_progress=Printed(type(self).__name__) if self.verbose else None,
         )
         self.ensemble_ = made
-        self.recalibration_ = fit_recalibration(made.out_of_fold, own, weight)
+        left_out = made.left_out_scores
+        self.recalibration_ = fit_recalibration(left_out, own, weight)
         self.class_counts_ = counts
         self.class_weights_ = np.bincount(own, weight).astype(np.float64)
-        held = ~np.isnan(made.out_of_fold[:, 0])
-        self.out_of_fold_ = made.out_of_fold[held]
+        held = ~np.isnan(left_out[:, 0])
+        self.out_of_fold_ = left_out[held]
         self.out_of_fold_labels_ = own[held]
-        self.calibration_scores_ = made.out_of_fold[:0]
+        self.calibration_scores_ = left_out[:0]
         if len(aside):
             self.calibration_scores_ = made.scores(self.inputs_.blocks(calibration))
         self.calibration_labels_ = codes[aside]

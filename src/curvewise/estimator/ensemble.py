@@ -11,9 +11,10 @@ from torch import Tensor
 
 from curvewise.conditioning import Conditioned
 from curvewise.errors import InputError, require_number
+from curvewise.estimator.merit import shares
 from curvewise.estimator.readout import calibrated_readout, logit_readout
 from curvewise.estimator.scoring import Reader
-from curvewise.estimator.settings import SHARPNESS
+from curvewise.estimator.trees import Trees
 from curvewise.family import LossFamily
 from curvewise.training.run import Normalization
 
@@ -28,8 +29,8 @@ class Ensemble:
     `merit` (K,) is the out-of-fold AUC of the group (scaling and snapshot) each belongs to, and
     sets how much it counts. `class_counts` are what each network's loss was told, `oversampling`
     how many times too often its training showed each class; both (K, C). `taus` are where models
-    are read. `out_of_fold` (n, C) has what members say of
-    training rows that they left out, NaN for rows that none did.
+    are read. `out_of_fold` (n, C) has what members say of training rows that they left out, NaN for
+    rows that none did. `trees` may stand beside them.
     """
 
     networks: list[Conditioned]
@@ -42,6 +43,7 @@ class Ensemble:
     normalization: Normalization | None
     out_of_fold: Floats = field(repr=False)
     in_shape: tuple[int, ...] = ()
+    trees: Trees | None = field(default=None, repr=False)
     _reader: Reader | None = field(default=None, repr=False)
 
     @property
@@ -69,7 +71,21 @@ class Ensemble:
         if self._reader is None:
             parts = [self.readout(k) for k in range(len(self.networks))]
             self._reader = self._mixing(parts)
-        return self._reader.mixed(blocks)
+        if self.trees is None:
+            return self._reader.mixed(blocks)
+        return np.concatenate(
+            [
+                self.trees.joined(self._reader.mixed([block]), self.trees.scores(block))
+                for block in blocks
+            ]
+        )
+
+    @property
+    def left_out_scores(self) -> Floats:
+        """Scores of training rows by networks and trees that left them out, NaN where none did."""
+        if self.trees is None:
+            return self.out_of_fold
+        return self.trees.joined(self.out_of_fold, self.trees.out_of_fold)
 
     def logits(self, blocks: Iterable[Array], taus: Sequence[float | None]) -> Floats:
         """Return the members' mean logits at values of tau, (n, len(taus), C), uncalibrated.
@@ -109,16 +125,6 @@ class Ensemble:
 
     def __getstate__(self) -> dict[str, Any]:
         return {**vars(self), "_reader": None}
-
-
-def shares(merit: Floats) -> Floats:
-    """Return exp(merit / 0.01), 1 in sum.
-
-    >>> shares(np.array([0.9, 0.9])).tolist()
-    [0.5, 0.5]
-    """
-    weights = np.exp((merit - merit.max()) / SHARPNESS)
-    return np.asarray(weights / weights.sum())
 
 
 def lambdas(family: LossFamily, taus: Sequence[float]) -> Tensor:

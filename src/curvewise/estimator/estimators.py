@@ -22,6 +22,10 @@ class LCTClassifier(PointClassifier):
     ----------
     n_members
         How many networks are trained together; 18 are three input scalings by six folds.
+    trees
+        Extremely randomised trees that are grown beside the networks of a table: so many up to
+        3,333 rows, fewer above, none above 20,000. They count by how they rank rows they left out;
+        0 leaves the family of losses to itself.
     hidden
         Widths of the layers (tables and backbones).
     tau_range
@@ -58,6 +62,7 @@ class LCTClassifier(PointClassifier):
         self,
         n_members: int = 18,
         *,
+        trees: int = 300,
         hidden: Sequence[int] = (64, 64),
         tau_range: tuple[float, float] = (0.0, 3.0),
         steps: int | None = None,
@@ -74,6 +79,7 @@ class LCTClassifier(PointClassifier):
         verbose: int = 0,
     ) -> None:
         self.n_members = n_members
+        self.trees = trees
         self.hidden = hidden
         self.tau_range = tau_range
         self.steps = steps
@@ -100,7 +106,7 @@ class VSClassifier(PointClassifier):
     """As `LCTClassifier`, with one fixed vector-scaling loss: members differ in scaling and seed.
 
     `omega`, `gamma` and `tau` are those of `vs_loss`; their defaults are cross-entropy. The other
-    parameters are those of `LCTClassifier`.
+    parameters are those of `LCTClassifier`; trees grow only if asked for.
 
     >>> from sklearn.datasets import make_classification
     >>> X, y = make_classification(600, weights=[0.95], random_state=0)
@@ -115,6 +121,7 @@ class VSClassifier(PointClassifier):
         tau: float = 0.0,
         *,
         n_members: int = 18,
+        trees: int = 0,
         hidden: Sequence[int] = (64, 64),
         steps: int | None = None,
         batch_size: int | None = None,
@@ -133,6 +140,7 @@ class VSClassifier(PointClassifier):
         self.gamma = gamma
         self.tau = tau
         self.n_members = n_members
+        self.trees = trees
         self.hidden = hidden
         self.steps = steps
         self.batch_size = batch_size

@@ -6,11 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
-from curvewise.estimator.ensemble import Ensemble, shares
+from curvewise.estimator.ensemble import Ensemble
+from curvewise.estimator.merit import SHARPNESS, merit, shares
 from curvewise.estimator.scoring import Reader
-from curvewise.estimator.settings import SHARPNESS
-from curvewise.roc.curve import auc
-from curvewise.roc.many import macro_auc
 
 Array = NDArray[Any]
 Floats = NDArray[np.float64]
@@ -51,14 +49,6 @@ def judge(
     made.out_of_fold[judged] = np.tensordot(weights / weights.sum(), scores[there], 1)
 
 
-def merit(y: Codes, scores: Floats) -> float:
-    """Return the AUC of scores (n, C); of more classes the mean AUC of one against the rest."""
-    if scores.shape[1] == 2:
-        return auc(y, scores[:, 1] - scores[:, 0])
-    logs = scores - np.logaddexp.reduce(scores, axis=1)[:, None]
-    return macro_auc(y, logs)
-
-
 def joined(before: Ensemble | None, made: Ensemble) -> Ensemble:
     """Return an ensemble of both, which count by their numbers of members.
 
@@ -78,6 +68,7 @@ def joined(before: Ensemble | None, made: Ensemble) -> Ensemble:
     made.class_counts = before.class_counts + made.class_counts
     made.oversampling = before.oversampling + made.oversampling
     made.merit = merits
+    made.trees = before.trees
     return made
 
 

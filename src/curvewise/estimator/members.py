@@ -14,6 +14,7 @@ from curvewise.estimator.ensemble import Ensemble
 from curvewise.estimator.folds import held_out, some_rows
 from curvewise.estimator.judging import joined, judge
 from curvewise.estimator.settings import FOLDS, SCALINGS, SNAPSHOTS, Settings
+from curvewise.estimator.trees import grow_trees, trees_for
 from curvewise.quantiles import column_weights
 from curvewise.training.batches import seen_class_counts
 from curvewise.training.run import Normalization
@@ -41,7 +42,8 @@ def fit_ensemble(
 ) -> Ensemble:
     """Train members on arrays x (n, ...) and labels y (n,) of 0 .. C-1.
 
-    With an ensemble from `before`, only members beyond its number are trained, and join it.
+    With an ensemble from `before`, only members beyond its number are trained, and join it and
+    its trees.
     """
     first = 0 if before is None else before.n_members
     members = range(first, settings.n_members)
@@ -100,7 +102,13 @@ def fit_ensemble(
         group_of = [t * len(scalings) + own_scaling[k] for t in range(len(taken)) for k in good]
         out = np.array([left_out[k] for k in good] * len(taken))
         judge(made, x, y, fold, out, np.array(group_of))
-    return joined(before, made).pruned(LEAST_SHARE, MOST * settings.n_members)
+    whole = joined(before, made).pruned(LEAST_SHARE, MOST * settings.n_members)
+    number = 0 if own_network else trees_for(len(x), settings.trees)
+    if number and not np.isnan(whole.out_of_fold).all():  # else nothing could judge them
+        if whole.trees is None:
+            whole.trees = grow_trees(x, y, fold, number, seed=seed, sample_weight=sample_weight)
+        whole.trees.weigh(whole.out_of_fold, y)
+    return whole
 
 
 def member_scales(

@@ -14,6 +14,7 @@ from curvewise.estimator.ensemble import Ensemble
 from curvewise.estimator.estimators import LCTClassifier, VSClassifier
 from curvewise.estimator.inputs import inputs_from_dict
 from curvewise.estimator.recalibration import Recalibration
+from curvewise.estimator.trees import Trees
 from curvewise.family import LossFamily
 from curvewise.training.run import conditioned
 
@@ -50,6 +51,8 @@ def to_parts(estimator: FamilyClassifier) -> tuple[dict[str, Tensor], dict[str, 
     }
     tensors["merit"] = torch.from_numpy(made.merit)
     tensors["out_of_fold"] = torch.from_numpy(made.out_of_fold)
+    if made.trees is not None:
+        tensors |= made.trees.to_tensors()
     for name in ARRAYS:
         if hasattr(estimator, name):
             tensors[name] = torch.from_numpy(np.ascontiguousarray(getattr(estimator, name)))
@@ -100,6 +103,7 @@ def from_parts(tensors: Mapping[str, Tensor], about: Mapping[str, Any]) -> Famil
         normalization=estimator.inputs_.normalization,
         out_of_fold=_array(tensors["out_of_fold"]),
         in_shape=tuple(about["in_shape"]),
+        trees=Trees.from_tensors(tensors, about["in_shape"][0]),
     )
     return estimator
 

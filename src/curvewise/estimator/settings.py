@@ -17,13 +17,23 @@ from curvewise.training.recipe import Recipe
 FOLDS = 6
 SCALINGS = ("mild", "none", "strong")
 SNAPSHOTS = (0.4, 0.6, 0.8)  # of training; the end is the fourth
-SHARPNESS = 0.01  # the AUC by which a group must be worse to count e times less
 # Members go through these side by side. Omega goes with the scaling, as both have three values.
 OMEGAS = (0.5, 0.7, 0.9)
 GAMMAS = (0.0, 0.1, 0.2)
 HEIGHTS = (0.0, 0.15, 0.33, 0.5)
 EVALUATED = (0.0, 1 / 3, 2 / 3, 1.0)  # where in the range of tau models are read
 CNN_STEPS = 600
+
+
+def whole(name: str, value: Any, least: int) -> int:
+    """Return a whole number that a user gave, or raise.
+
+    >>> whole("trees", 300.0, 0)
+    300
+    """
+    if isinstance(value, bool) or value != int(require_number(name, value, least)):
+        raise InputError(f"{name} must be a whole number >= {least}, got {value!r}")
+    return int(value)
 
 
 def steps_for(n: int) -> int:
@@ -55,7 +65,7 @@ class Settings:
     """How members are trained.
 
     `fixed` is (omega, gamma, tau) of one loss for all; without it, each has a family of its own
-    with tau drawn from `tau`.
+    with tau drawn from `tau`. `trees` are grown beside them on tables.
     """
 
     n_members: int = 18
@@ -67,20 +77,19 @@ class Settings:
     learning_rate: float = 2e-3
     weight_decay: float = 1.0
     network: Callable[[tuple[int, ...], int], nn.Module] | None = None
+    trees: int = 0
 
     @classmethod
     def of(cls, estimator: Any, **own: Any) -> "Settings":
         """Return the settings of an estimator's parameters, or raise what is wrong with them."""
-        names = ("n_members", "steps", "batch_size", "learning_rate", "weight_decay", "network")
+        names = (
+            *("n_members", "trees", "steps", "batch_size"),
+            *("learning_rate", "weight_decay", "network"),
+        )
         given = {name: getattr(estimator, name) for name in names}
-        for name in ("n_members", "steps", "batch_size"):
-            value = given[name]
-            if value is None and name != "n_members":
-                continue
-            least = 2 if name == "batch_size" else 1
-            if isinstance(value, bool) or value != int(require_number(name, value, least)):
-                raise InputError(f"{name} must be a whole number >= {least}, got {value!r}")
-            given[name] = int(value)
+        for name, least in (("n_members", 1), ("trees", 0), ("steps", 1), ("batch_size", 2)):
+            if given[name] is not None or name in ("n_members", "trees"):
+                given[name] = whole(name, given[name], least)
         hidden = estimator.hidden
         if isinstance(hidden, str) or not isinstance(hidden, Sequence):
             raise InputError(f"hidden must be a list of layer widths, got {hidden!r}")

@@ -1,0 +1,168 @@
+"""Trees beside the networks: judged by rows they did not see, weighted by AUC, saved whole."""
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn.ensemble import ExtraTreesClassifier
+from sklearn.metrics import roc_auc_score
+
+import curvewise as cw
+from curvewise.errors import InputError
+from curvewise.estimator.folds import held_out
+from curvewise.estimator.trees import Trees, grow_trees, spread, trees_for
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(300, 4)).astype(np.float32)
+Y = ((X[:, 0] * X[:, 1] > 0.9) | (RNG.random(300) < 0.03)).astype(np.int64)
+FOLD = held_out(Y, 3, seed=0)
+FAST = {"n_members": 6, "steps": 40, "hidden": (8,), "learning_rate": 0.02, "random_state": 0}
+
+
+@pytest.fixture(scope="module")
+def grown():
+    return grow_trees(X, Y, FOLD, 30, seed=5)
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    return cw.LCTClassifier(**FAST, trees=30).fit(X, Y)
+
+
+def log_odds(scores):
+    return scores[:, 1] - scores[:, 0]
+
+
+def test_scores_are_those_of_scikit_learns_trees(grown):
+    model = ExtraTreesClassifier(30, random_state=5).fit(X, Y)
+    expected = np.log(model.predict_proba(X) + 1e-3)
+    np.testing.assert_allclose(grown.scores(X), expected, atol=1e-12)
+
+
+def test_rows_are_judged_by_trees_that_never_saw_them(grown):
+    for left in range(3):
+        kept, rows = left != FOLD, left == FOLD
+        model = ExtraTreesClassifier(10, random_state=6 + left).fit(X[kept], Y[kept])
+        expected = np.log(model.predict_proba(X[rows]) + 1e-3)
+        np.testing.assert_allclose(grown.out_of_fold[rows], expected, atol=1e-12)
+    other = Y.copy()
+    other[FOLD == 1] = 1 - other[FOLD == 1]
+    again = grow_trees(X, other, FOLD, 30, seed=5)
+    assert np.array_equal(again.out_of_fold[FOLD == 1], grown.out_of_fold[FOLD == 1])
+    assert not np.array_equal(again.out_of_fold[FOLD == 0], grown.out_of_fold[FOLD == 0])
+
+
+def test_weights_of_rows_reach_the_trees():
+    weight = np.where(X[:, 2] > 0, 1.0, 1e-6)
+    flipped = np.where(X[:, 2] > 0, Y, 1 - Y)  # only where nothing counts
+    made = [
+        grow_trees(X, labels, FOLD, 60, seed=0, sample_weight=weight) for labels in (Y, flipped)
+    ]
+    there = X[:, 2] > 0
+    for trees in made:
+        assert roc_auc_score(Y[there], log_odds(trees.scores(X[there]))) > 0.99
+    unweighted = grow_trees(X, flipped, FOLD, 60, seed=0)
+    assert roc_auc_score(Y[~there], log_odds(unweighted.scores(X[~there]))) < 0.1
+
+
+def test_threads_do_not_change_a_bit(grown):
+    before = torch.get_num_threads()
+    one = grown.scores(X)
+    try:
+        torch.set_num_threads(3)
+        assert np.array_equal(grown.scores(X), one)
+    finally:
+        torch.set_num_threads(before)
+    assert np.array_equal(grown.scores(X[:1]), one[:1])
+
+
+def test_the_share_is_the_closed_form_of_both_areas(grown):
+    networks = np.stack([np.zeros(300), X[:, 0] + 2 * Y], axis=1)
+    networks[::7] = np.nan
+    grown.weigh(networks, Y)
+    there = ~np.isnan(networks[:, 0])
+    theirs = roc_auc_score(Y[there], log_odds(networks[there]))
+    own = roc_auc_score(Y[there], log_odds(grown.out_of_fold[there]))
+    assert grown.share == pytest.approx(1 / (1 + np.exp((theirs - own - 0.02) / 0.05)))
+    # Stretched, the trees' scores lie as far apart as the networks'.
+    stretched = grown.stretch * grown.out_of_fold[there]
+    assert spread(stretched) == pytest.approx(spread(networks[there]))
+
+
+@given(st.floats(0, 1), st.floats(0.1, 10), st.integers(0, 99))
+def test_joined_scores_lie_between_both(share, stretch, seed):
+    rng = np.random.default_rng(seed)
+    networks, own = rng.normal(size=(2, 20, 3))
+    made = Trees([], own, share, stretch)
+    mixed = made.joined(networks, own)
+    low, high = np.minimum(networks, stretch * own), np.maximum(networks, stretch * own)
+    assert ((mixed >= low - 1e-9) & (mixed <= high + 1e-9)).all()
+
+
+@given(st.integers(1, 10**7), st.integers(0, 1000))
+def test_the_number_of_trees_keeps_its_budget(n, wanted):
+    number = trees_for(n, wanted)
+    assert 0 <= number <= wanted
+    assert number * n <= 1_000_000
+    assert number == 0 or number >= min(50, wanted)
+
+
+def test_trees_come_back_from_arrays(grown):
+    again = Trees.from_tensors(grown.to_tensors(), 4)
+    assert np.array_equal(again.scores(X), grown.scores(X))
+    assert np.array_equal(again.out_of_fold, grown.out_of_fold)
+    assert (again.share, again.stretch) == (grown.share, grown.stretch)
+    assert Trees.from_tensors({}, 4) is None
+
+
+def test_an_estimator_is_saved_with_its_trees(fitted, tmp_path):
+    again = cw.load(cw.save(fitted, tmp_path / "model.safetensors"))
+    assert len(again.ensemble_.trees.trees) == 30
+    assert np.array_equal(again.decision_function(X), fitted.decision_function(X))
+
+
+def test_without_trees_the_networks_are_the_same(fitted):
+    alone = cw.LCTClassifier(**FAST, trees=0).fit(X, Y)
+    assert alone.ensemble_.trees is None
+    assert np.array_equal(alone.score_samples(X), fitted.score_samples(X))
+    assert cw.VSClassifier(**FAST).fit(X, Y).ensemble_.trees is None
+
+
+def test_trees_find_what_networks_smooth_over():
+    """A rare class in small pockets: the two kinds together are no worse than networks alone."""
+    rng = np.random.default_rng(3)
+    x = rng.random(size=(1200, 2))
+    y = ((x * 6 % 1 < 0.35).all(axis=1) & (rng.random(1200) < 0.8)).astype(int)
+    train, test = slice(0, 800), slice(800, None)
+    made = cw.LCTClassifier(6, trees=100, random_state=0).fit(x[train], y[train])
+    alone = cw.LCTClassifier(6, trees=0, random_state=0).fit(x[train], y[train])
+    area = roc_auc_score(y[test], made.decision_function(x[test]))
+    assert made.ensemble_.trees.share > 0.5
+    assert area > roc_auc_score(y[test], alone.decision_function(x[test])) + 0.05
+
+
+def test_a_warm_start_keeps_the_trees(fitted):
+    made = cw.LCTClassifier(**FAST, trees=30, warm_start=True).fit(X, Y)
+    before = made.ensemble_.trees.trees
+    made.set_params(n_members=9).fit(X, Y)
+    assert made.ensemble_.trees.trees is before
+    assert made.decision_function(X).shape == (300,)
+
+
+def test_trees_of_more_classes():
+    labels = np.where(X[:, 3] > 1, 2, Y)
+    made = cw.LCTClassifier(**FAST, trees=20).fit(X, labels)
+    assert made.ensemble_.trees.out_of_fold.shape == (300, 3)
+    np.testing.assert_allclose(made.predict_proba(X).sum(axis=1), 1)
+
+
+def test_one_rare_row_leaves_nothing_to_judge_trees_by():
+    labels = (np.arange(300) == 7).astype(int)
+    assert cw.LCTClassifier(**FAST, trees=20).fit(X, labels).ensemble_.trees is None
+
+
+@pytest.mark.parametrize("trees", [-1, 2.5, True, "many", None])
+def test_a_wrong_number_of_trees_is_refused(trees):
+    with pytest.raises(InputError, match="trees must be"):
+        cw.LCTClassifier(trees=trees).fit(X, Y)
