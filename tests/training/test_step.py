@@ -4,11 +4,18 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
+from scipy.stats import kstest
 from torch import nn
 
 import curvewise as cw
 from curvewise.training import compiling
-from curvewise.training.augment import augment, random_crop, random_flip, random_resized_crop
+from curvewise.training.augment import (
+    add_noise,
+    augment,
+    random_crop,
+    random_flip,
+    random_resized_crop,
+)
 from curvewise.training.loop import fit
 from curvewise.training.recipe import Recipe
 from curvewise.training.step import make_optimizer, smoothed_loss, take_step
@@ -87,6 +94,17 @@ def test_random_resized_crop_keeps_constant_images_and_ramps():
     assert float(steps.min()) >= 0.7  # the window is 70-100 % of the side or so, stretched
     assert float(steps.max()) <= 1.001
     assert float(found.std(dim=0).max()) > 0.5  # and windows differ
+
+
+def test_noise_is_normal_and_reproducible():
+    x = torch.full((2000, 5), 3.0)
+    first, second = (add_noise(x, 0.5, torch.Generator().manual_seed(1)) for _ in range(2))
+    assert torch.equal(first, second)
+    assert kstest(((first - 3) / 0.5).flatten().numpy(), "norm").pvalue > 0.01
+    generator = torch.Generator().manual_seed(1)
+    before = generator.get_state()
+    assert add_noise(x, 0.0, generator) is x
+    assert torch.equal(generator.get_state(), before)  # runs without noise keep their draws
 
 
 def test_augmentation_is_by_name_and_reproducible():

@@ -161,6 +161,8 @@ MORE = {
     "the last two batches smaller": {"minority_per_batch": 3, "batch_size": 37, "draw": "sample"},
     "sam": {"rho": 0.1},
     "smoothing": {"label_smoothing": 0.1},
+    "noise": {"input_noise": 0.3},
+    "noise, sam": {"input_noise": 0.3, "rho": 0.1},
 }
 
 
@@ -172,6 +174,8 @@ def test_stacks_with_further_settings(settings, chunk):
     rows = held_out(y)
     stack = fit_stacked(build, LCT, x, y, recipe(**settings), sample_weight=rows, chunk=chunk)
     assert difference(stack.networks, alone(LCT, x, y, recipe(**settings), rows)) < 1e-9
+    plain = fit_stacked(build, LCT, x, y, recipe(), sample_weight=rows, chunk=chunk)
+    assert difference(stack.networks, plain.networks) > 1e-6  # else the test says nothing
 
 
 @pytest.mark.parametrize("objective", [FocalLoss, LDAMLoss, AUCMarginLoss])
@@ -230,7 +234,7 @@ def test_a_member_that_diverges_takes_its_weights_along():
 
 def test_a_stopped_run_goes_on_to_the_same_bits():
     x, y, weight = data()
-    given = recipe(minority_per_batch=6)
+    given = recipe(minority_per_batch=6, input_noise=0.2)
     whole = fit(build(0), LCT[1], x, y, given, sample_weight=weight)
     first = fit(build(0), LCT[1], x, y, given, sample_weight=weight,
                 on_progress=lambda progress: progress.step == 17)  # fmt: skip

@@ -36,6 +36,18 @@ def augment(images: Tensor, name: str, generator: torch.Generator) -> Tensor:
     return images
 
 
+def add_noise(x: Tensor, deviation: float, generator: torch.Generator) -> Tensor:
+    """Add normal noise to a batch, of images or vectors; none is nothing drawn.
+
+    >>> add_noise(torch.zeros(2), 0.0, torch.Generator()).tolist()
+    [0.0, 0.0]
+    """
+    if deviation == 0:
+        return x
+    drawn = torch.empty_like(x).normal_(generator=generator)
+    return x + deviation * drawn
+
+
 def random_flip(images: Tensor, dim: int, generator: torch.Generator) -> Tensor:
     """Mirror each image along a dimension with probability one half."""
     mirrored = torch.rand(len(images), generator=generator, device=images.device) < 0.5

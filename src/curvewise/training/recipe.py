@@ -25,8 +25,9 @@ class Recipe(BaseModel):
     learning rate by `decay`. `ema_decay` keeps a moving average of the weights, updated every
     step or epoch, which is what the trained model has. `draw` is one lambda a batch (the paper)
     or one a sample. Every batch holds at least `minority_per_batch` samples of the rarest class,
-    which are repeated within an epoch where there are too few. Seeds are separate for initial
-    weights, batch order (with augmentation) and lambda.
+    which are repeated within an epoch where there are too few. `input_noise` is the standard
+    deviation of normal noise that is added to what the network takes in, in training only. Seeds
+    are separate for initial weights, batch order (with augmentation and noise) and lambda.
 
     >>> Recipe(epochs=20, lr=0.05).batch_size
     128
@@ -54,6 +55,7 @@ class Recipe(BaseModel):
     label_smoothing: float = Field(0.0, ge=0, lt=1)
     draw: Literal["batch", "sample"] = "batch"
     augment: Augmentation = "none"
+    input_noise: float = Field(0.0, ge=0)
     film_at: Literal["penultimate", "logits", "both"] = "penultimate"
     film_init: Literal["paper", "identity"] = "paper"
     film_hidden: int = Field(128, ge=1)
@@ -95,8 +97,9 @@ class Recipe(BaseModel):
     def _plain(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
         """Leave out a setting that came later at its default: older runs keep their identity."""
         plain: dict[str, Any] = serialize(self)
-        if plain.get("minority_per_batch") == 0:
-            del plain["minority_per_batch"]
+        for name in ("minority_per_batch", "input_noise"):
+            if plain.get(name) == 0:
+                del plain[name]
         return plain
 
     def with_seed(self, seed: int) -> "Recipe":

@@ -14,7 +14,7 @@ from curvewise.errors import CurvewiseError, InputError
 from curvewise.family import Objective
 from curvewise.losses.factors import check_class_counts
 from curvewise.training.allocation import keep_freed_memory
-from curvewise.training.augment import augment
+from curvewise.training.augment import add_noise, augment
 from curvewise.training.batches import Samples, epoch_batches, seeded, steps_per_epoch
 from curvewise.training.compiling import compiled, pays_to_compile
 from curvewise.training.recipe import Recipe
@@ -118,7 +118,7 @@ class Run:
         x = self.samples.raw(rows)
         if self.recipe.augment != "none":
             x = augment(x, self.recipe.augment, self.generator)
-        x = self.samples.prepared(x)
+        x = add_noise(self.samples.prepared(x), self.recipe.input_noise, self.generator)
         return x.contiguous(memory_format=torch.channels_last) if self.convolutions else x
 
     def _advance(self, model: nn.Module, rows: Tensor, lam: Tensor) -> float:

@@ -12,7 +12,7 @@ from torch import Tensor
 from curvewise.conditioning import Conditioned
 from curvewise.family import Objective
 from curvewise.training.allocation import keep_freed_memory
-from curvewise.training.augment import augment
+from curvewise.training.augment import add_noise, augment
 from curvewise.training.batches import (
     Samples,
     draws_per_epoch,
@@ -123,7 +123,8 @@ class StackedRun:
         if recipe.augment != "none":
             raw = augment(raw, recipe.augment, self.generator)
         rows = rows.to(self.device)
-        x, y = self.samples.prepared(raw), self.labels[rows]
+        x = add_noise(self.samples.prepared(raw), recipe.input_noise, self.generator)
+        y = self.labels[rows]
         losses = self._backward(x, y, rows, place, first=True)
         if not bool(torch.isfinite(losses).all()):
             losses = self._drop(losses)
