@@ -25,7 +25,8 @@ Floats = NDArray[np.float64]
 Codes = NDArray[np.int64]
 WEIGHED_ROWS = 8_000  # from which the weights of columns are taken, at most
 LEAST_SHARE = 0.05  # networks that count less than this share of the best are dropped
-MOST = 2  # networks that are kept for each member, of the four that its training leaves
+MOST = 2  # networks that are kept for each member, of the four that its training leaves,
+MANY_ROWS = 20_000  # and 1 above so many rows: who has them, scores more of them
 
 
 def fit_ensemble(
@@ -102,7 +103,8 @@ def fit_ensemble(
         group_of = [t * len(scalings) + own_scaling[k] for t in range(len(taken)) for k in good]
         out = np.array([left_out[k] for k in good] * len(taken))
         judge(made, x, y, fold, out, np.array(group_of))
-    whole = joined(before, made).pruned(LEAST_SHARE, MOST * settings.n_members)
+    most = settings.n_members * (MOST if len(x) <= MANY_ROWS else 1)
+    whole = joined(before, made).pruned(LEAST_SHARE, most)
     number = 0 if own_network else trees_for(len(x), settings.trees)
     if number and not np.isnan(whole.out_of_fold).all():  # else nothing could judge them
         if whole.trees is None:
