@@ -20,6 +20,7 @@ from benchmarks.tabular.results import Results
 from benchmarks.tabular.run import STORE
 from benchmarks.tabular.tables import (
     Ranked,
+    all_by_dataset,
     areas_table,
     by_dataset,
     common,
@@ -109,7 +110,9 @@ def main(arguments: list[str] | None = None) -> None:
     )
     parser.add_argument("--by-set", action="store_true", help="also a table by data set")
     parser.add_argument("--store", type=Path, default=STORE)
-    parser.add_argument("--out", type=Path, help="folder for summary.md and the diagram")
+    parser.add_argument(
+        "--out", type=Path, help="folder for tables, their data and the diagram"
+    )
     chosen = parser.parse_args(arguments)
     if not chosen.store.is_file():
         raise InputError(f"--store must be a file that run has written, got {chosen.store}")
@@ -123,7 +126,9 @@ def main(arguments: list[str] | None = None) -> None:
     if chosen.out:
         chosen.out.mkdir(parents=True, exist_ok=True)
         (chosen.out / "summary.md").write_text(text, encoding="utf-8")
-        methods = [m for m in dict.fromkeys(frame["method"]) if m not in UNRANKED]
+        every = list(dict.fromkeys(frame["method"]))
+        all_by_dataset(common(frame, every)).to_csv(chosen.out / "by_dataset.csv", index=False)
+        methods = [m for m in every if m not in UNRANKED]
         auc = ranked(common(frame, methods), "auc")
         draw(
             list(auc.values.columns),

@@ -8,6 +8,7 @@ from benchmarks.tabular.datasets import BASE_OF, FOLDS
 from benchmarks.tabular.measures import expected_calibration_error
 from benchmarks.tabular.peers import BLENDS
 from benchmarks.tabular.ranking import block_ranks
+from benchmarks.tabular.results import MEASURES
 
 LOWER_IS_BETTER = ("brier", "calibration_error")
 
@@ -24,6 +25,15 @@ def by_dataset(frame: pd.DataFrame, measure: str) -> pd.DataFrame:
     if measure == "calibration_error":
         return _pooled_error(frame)
     return frame.pivot_table(index="dataset", columns="method", values=measure, dropna=False)
+
+
+def all_by_dataset(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return every measure's mean over folds, a row for each data set and method."""
+    measures = {name: by_dataset(frame, name).stack() for name in MEASURES}
+    made = pd.DataFrame(measures).reset_index()
+    counted = frame.groupby(["dataset", "method"]).size().rename("folds").reset_index()
+    made.insert(1, "base", made["dataset"].map(BASE_OF))
+    return made.merge(counted, on=["dataset", "method"]).round(6)
 
 
 def by_base(values: pd.DataFrame) -> pd.DataFrame:

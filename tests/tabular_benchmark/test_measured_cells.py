@@ -226,6 +226,9 @@ def test_the_page_is_of_one_half(tmp_path, capsys):
     text = capsys.readouterr().out
     assert (tmp_path / "page" / "summary.md").read_text().strip() == text.strip()
     assert (tmp_path / "page" / "critical_difference.png").is_file()
+    rows = pd.read_csv(tmp_path / "page" / "by_dataset.csv").set_index(["dataset", "method"])
+    assert rows.loc[("glass2", "lct"), ["auc", "folds"]].tolist() == [0.9, 1]
+    assert set(rows["base"]) == {"glass", "zoo"}
     assert "2 of 40 data sets in 2 base sets, 2 folds that all 3 methods have done (1 fits" in text
     assert "| lct | 1.00 | 0.9000 | 0.9000 |" in text
     assert "| tree-blend (blend) | 3.00 |" in text
