@@ -265,6 +265,37 @@ def test_warm_start_adds_members_and_keeps_the_old_ones():
     assert roc_auc_score(Y, estimator.decision_function(X)) > 0.9
 
 
+def test_warm_start_goes_on_with_the_same_rows_and_networks_only():
+    order = np.random.default_rng(0).permutation(len(Y))
+    named = pd.DataFrame(X, columns=list("abcde"))
+    changes = {
+        "in their order": (lambda made: made, X[order], Y[order]),
+        "hidden, tau_range": (lambda made: made.set_params(hidden=(4,)), X, Y),
+        "hidden, tau_range and": (lambda made: made.set_params(tau_range=(0, 2)), X, Y),
+        "expecting 5 features": (lambda made: made, X[:, :4], Y),
+    }
+    for words, (change, x, y) in changes.items():
+        made = cw.LCTClassifier(**FAST, warm_start=True).fit(X, Y)
+        before = made.decision_function(X)
+        change(made).set_params(n_members=8)
+        with pytest.raises(ValueError, match=words):
+            made.fit(x, y)
+        assert np.array_equal(made.decision_function(X), before)
+    made = cw.LCTClassifier(**FAST, warm_start=True).fit(named, Y)
+    with pytest.raises(ValueError, match="feature names"):
+        made.set_params(n_members=8).fit(named.rename(columns={"a": "z"}), Y)
+
+
+def test_a_fit_that_fails_leaves_the_model_of_before():
+    made = cw.LCTClassifier(**FAST).fit(X, Y)
+    before = made.decision_function(X)
+    made.set_params(learning_rate=1e30)
+    with pytest.raises(InputError, match="no member could be trained"):
+        made.fit(X * 10 + 3, np.where(Y, "A", "B"))
+    assert list(made.classes_) == [0, 1]
+    assert np.array_equal(made.decision_function(X), before)
+
+
 def test_warm_start_without_new_members_is_as_in_a_forest(fitted):
     estimator = clone(fitted).set_params(warm_start=True).fit(X, Y)
     before = networks_of(estimator)

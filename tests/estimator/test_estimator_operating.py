@@ -192,9 +192,10 @@ def test_a_lambda_at_the_threshold_zero(fitted):
 
 
 def test_no_lambda_keeps_the_rate(fitted):
-    point = fitted.choose_operating_point(
-        X_CAL, Y_CAL, min_tpr=0.9999, by="lambda", confidence=0.01
-    )
+    with pytest.warns(UserWarning, match="no tau in"):
+        point = fitted.choose_operating_point(
+            X_CAL, Y_CAL, min_tpr=0.9999, by="lambda", confidence=0.01
+        )
     assert point.threshold == -inf
     assert point.note.startswith("no tau in [0, 3] keeps TPR >= 0.9999")
     with pytest.warns(UserWarning, match="needs at least 299 negatives"):
@@ -244,3 +245,19 @@ def test_wrong_uses_are_refused(fitted):
     alone = cw.LCTClassifier(**{**FAST, "n_members": 1}).fit(X, Y)
     with pytest.raises(InputError, match="held no rows out, so X and y must be given"):
         alone.choose_operating_point(max_fpr=0.1)
+
+
+def test_groups_take_the_exactness_from_a_promise():
+    x, y = simulated(1500, 1)
+    made = cw.LCTClassifier(**FAST, calibration_fraction=0.5)
+    made.fit(x, y, groups=np.arange(1500) // 3)
+    with pytest.warns(UserWarning, match="rows of one group are alike"):
+        point = made.choose_operating_point(max_fpr=0.05)
+    assert "on new data with confidence" in point.note
+    assert "rows of one group are alike" in point.note
+
+
+def test_labels_to_choose_by_are_checked(fitted):
+    x, y = simulated(50, 3)
+    with pytest.raises(InputError, match="a label in every row, got none in row 0"):
+        fitted.choose_operating_point(x, [None, *y[1:]], max_fpr=0.1)

@@ -81,3 +81,22 @@ def test_what_cannot_be_saved_or_loaded_is_one_sentence(tmp_path):
     path.write_bytes(whole)
     with pytest.raises(InputError, match="checksum is wrong"):
         cw.load(path)
+
+
+def test_parameters_of_numpy_are_saved_as_numbers(tmp_path):
+    given = {"trees": np.int64(10), "n_members": np.int64(3), "prior": np.array([0.6, 0.4])}
+    given |= {"learning_rate": np.float32(0.002), "random_state": np.int64(0)}
+    made = cw.LCTClassifier(**{**SMALL, **given}).fit(TABLE, RARE)
+    again = cw.load(cw.save(made, tmp_path / "model.safetensors"))
+    assert np.array_equal(again.predict_proba(TABLE), made.predict_proba(TABLE))
+    assert (again.trees, again.random_state) == (10, 0)
+
+
+def test_a_file_that_could_not_be_loaded_is_not_written(tmp_path):
+    made = cw.LCTClassifier(**SMALL).fit(TABLE, RARE).set_params(hidden=(9,))
+    with pytest.raises(InputError, match="hidden and tau_range must be those of fit"):
+        cw.save(made, tmp_path / "model.safetensors")
+    days = np.array(["2020-01-01", "2021-01-01"], "datetime64[ns]")
+    dates = days[np.asarray(pd.factorize(np.asarray(RARE))[0])]
+    with pytest.raises(InputError, match="labels must be numbers or text"):
+        cw.save(cw.LCTClassifier(**SMALL).fit(TABLE, dates), tmp_path / "model.safetensors")

@@ -1,19 +1,26 @@
 """`choose_operating_point` of both estimators."""
 
 import warnings
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils import column_or_1d
 
 from curvewise.errors import InputError
 from curvewise.estimator.classifier import FamilyClassifier
 from curvewise.estimator.operating import choose_point, choose_tau
+from curvewise.estimator.weights import checked_labels
 from curvewise.roc.operating import OperatingPoint
 
 Array = NDArray[Any]
 Floats = NDArray[np.float64]
+
+
+DEPENDENT = (
+    "; as if rows were independent, but fit was given groups: rows of one group are alike, which "
+    "the confidence does not allow for"
+)
 
 
 class PointClassifier(FamilyClassifier):
@@ -62,7 +69,10 @@ class PointClassifier(FamilyClassifier):
         if by not in ("threshold", "lambda"):
             raise InputError(f'by must be "threshold" or "lambda", got {by!r}')
         if X is None and (by == "lambda" or tau is not None):
-            raise InputError("an operating point of one lambda needs rows X and y, got none")
+            raise InputError(
+                "an operating point of one lambda needs rows X and y, for fit keeps only the "
+                "calibrated scores of the rows that it sets aside, got none"
+            )
         if (X is None) != (y is None):
             raise InputError("X and y go together, got one of them")
         if by == "lambda" and (tau is not None or cost_ratio is not None or confidence is None):
@@ -87,13 +97,16 @@ class PointClassifier(FamilyClassifier):
                 known = False
                 score = self.rare_log_odds(X) if tau is None else self.score_samples(X, tau)
             point = choose_point(labels, score, tau, known=known, confidence=confidence, **rules)
-        if " needs at least " in point.note:
+            if X is None and self._grouped and point.confidence is not None:
+                point = replace(point, note=f"{point.note}{DEPENDENT}")
+                warnings.warn(point.note, stacklevel=2)
+        if np.isinf(point.threshold) and cost_ratio is None:
             warnings.warn(point.note, stacklevel=2)
         return point
 
     def _rare_labels(self, y: Any) -> Array:
         """Return 1 for the rare class, 0 for the other."""
-        labels = column_or_1d(y, warn=True)
+        labels = checked_labels(y)
         unknown = np.setdiff1d(labels, self.classes_)
         if len(unknown):
             raise InputError(f"y must hold {self.classes_.tolist()}, got {unknown[:3].tolist()}")

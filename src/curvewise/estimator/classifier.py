@@ -1,6 +1,7 @@
 """What both estimators share: scikit-learn's methods over an `Ensemble`."""
 
 import warnings
+import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -38,6 +39,7 @@ class FamilyClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[mis
     inputs_: Inputs
     classes_: Array
     class_counts_: Array
+    _rows_sum: int
 
     @abstractmethod
     def _settings(self) -> Settings:
@@ -55,9 +57,18 @@ class FamilyClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[mis
         `sample_weight` (n,) multiplies the rows' losses. Rows of one of the `groups` (n,), a
         patient's or a card's, stay together when rows are held out.
         """
+        before = dict(vars(self))
+        try:
+            return self._fit(X, y, sample_weight, groups)
+        except BaseException:  # also a stop by hand: what was fitted before stays whole
+            self.__dict__ = before
+            raise
+
+    def _fit(self, X: Any, y: Any, sample_weight: Any, groups: Any) -> Self:
         settings = self._settings()
+        again = self.warm_start and hasattr(self, "ensemble_")
         X = as_given(X)
-        validate_data(self, X, y, skip_check_array=True)
+        validate_data(self, X, y, skip_check_array=True, reset=not again)
         labels = checked_labels(y)
         check_consistent_length(X, labels)
         weight = checked_weight(sample_weight, X)
@@ -71,7 +82,7 @@ class FamilyClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[mis
             raise InputError(
                 f"y must hold two or more classes, got one class: {classes[:1].tolist()}"
             )
-        again = self.warm_start and hasattr(self, "ensemble_")
+        prior_shift(self.prior, np.ones(len(classes)))  # refused before the training, if at all
         if again and not np.array_equal(classes, self.classes_):
             raise InputError("warm_start needs the classes of the first fit, got others")
         if again and settings.n_members == self.ensemble_.n_members:
@@ -101,12 +112,12 @@ class FamilyClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[mis
         own = codes[train]
         counts = np.bincount(own)
         if again:
-            if not np.array_equal(counts, self.class_counts_):
-                raise InputError(
-                    "warm_start needs the rows of the first fit, with class counts "
-                    f"{self.class_counts_.tolist()}, got {counts.tolist()}"
-                )
             array = np.concatenate(list(self.inputs_.blocks(x)))
+            if checksum(array, own) != self._rows_sum:
+                raise InputError(
+                    "warm_start needs the rows of the first fit in their order, with class counts "
+                    f"{self.class_counts_.tolist()}, got others ({counts.tolist()})"
+                )
         else:
             self.inputs_ = inputs_for(x, self.backbone)
             array = self.inputs_.fit(x)
@@ -124,6 +135,8 @@ class FamilyClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[mis
             on_progress=Printed(type(self).__name__) if self.verbose else None,
         )
         self.ensemble_ = made
+        self._rows_sum = checksum(array, own)
+        self._grouped = group is not None
         left_out = made.left_out_scores
         self.recalibration_ = fit_recalibration(left_out, own, weight)
         self.class_counts_ = counts
@@ -137,8 +150,15 @@ class FamilyClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[mis
         self.calibration_labels_ = codes[aside]
 
     @property
+    def tree_share_(self) -> float:
+        """How much trees count beside networks, from 0 (also where none were grown) to 1."""
+        check_is_fitted(self)
+        return 0.0 if self.ensemble_.trees is None else self.ensemble_.trees.share
+
+    @property
     def positive_class_(self) -> Any:
         """The rare class of two, which operating points are about."""
+        check_is_fitted(self)
         return self.classes_[self._rare()]
 
     def _rare(self) -> int:
@@ -241,9 +261,18 @@ def _rows(x: Any, rows: Array) -> Any:
     return x.iloc[rows] if hasattr(x, "iloc") else np.asarray(x)[rows]
 
 
+def checksum(array: Array, codes: Array) -> int:
+    """Return a number that tells training rows from others, or from another order of them."""
+    rows: Any = np.ascontiguousarray(array)  # numpy does not say that it is a buffer
+    labels: Any = np.ascontiguousarray(codes)
+    return zlib.crc32(labels, zlib.crc32(rows))
+
+
 @contextmanager
 def threads(n_jobs: int | None) -> Iterator[None]:
     """Let torch use so many threads meanwhile."""
+    if n_jobs is not None and not isinstance(n_jobs, int | np.integer):
+        raise InputError(f"n_jobs must be a whole number or None, got {n_jobs!r}")
     before = torch.get_num_threads()
     torch.set_num_threads(max(1, effective_n_jobs(n_jobs)))
     try:

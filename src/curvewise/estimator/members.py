@@ -52,6 +52,10 @@ def fit_ensemble(
         raise InputError(
             f"warm_start needs n_members above the {first} there are, got {settings.n_members}"
         )
+    if before is not None and not settings.made(before.networks[0], before.taus, x.shape[1:]):
+        raise InputError(
+            "warm_start needs the hidden, tau_range and network of the first fit, got others"
+        )
     counts = np.bincount(y).astype(float)
     recipe = settings.recipe(len(x), x.shape[1:], seed)
     fold = held_out(y, FOLDS if settings.n_members > 1 else 1, seed, groups)
@@ -107,9 +111,11 @@ def fit_ensemble(
     whole = joined(before, made).pruned(LEAST_SHARE, most)
     number = 0 if own_network else trees_for(len(x), settings.trees)
     if number and not np.isnan(whole.out_of_fold).all():  # else nothing could judge them
-        if whole.trees is None:
+        if whole.trees is None or len(whole.trees.trees) != number:
             whole.trees = grow_trees(x, y, fold, number, seed=seed, sample_weight=sample_weight)
         whole.trees.weigh(whole.out_of_fold, y)
+    else:
+        whole.trees = None
     return whole
 
 

@@ -42,9 +42,18 @@ def to_parts(estimator: FamilyClassifier) -> tuple[dict[str, Tensor], dict[str, 
             "an estimator with a network function of its own cannot be saved safely, for loading "
             "would have to run it; pickle it instead"
         )
+    parameters = {name: plain(value) for name, value in parameters.items()}
     if not isinstance(parameters["random_state"], int | None):
         parameters["random_state"] = None
     made = estimator.ensemble_
+    if not estimator._settings().made(made.networks[0], made.taus, made.in_shape):
+        raise InputError(
+            "hidden and tau_range must be those of fit when a model is saved, got others"
+        )
+    if estimator.classes_.dtype.kind not in "biufUSO":
+        raise InputError(
+            f"labels must be numbers or text to be saved, got {estimator.classes_.dtype}"
+        )
     states = [network.state_dict() for network in made.networks]
     tensors = {
         f"network.{name}": torch.stack([state[name] for state in states]) for name in states[0]
@@ -70,6 +79,8 @@ def to_parts(estimator: FamilyClassifier) -> tuple[dict[str, Tensor], dict[str, 
         "taus": made.taus,
         "n_members": made.n_members,
         "seed": estimator._seed,
+        "rows_sum": estimator._rows_sum,
+        "grouped": estimator._grouped,
         "slope": estimator.recalibration_.slope,
         "offset": estimator.recalibration_.offset.tolist(),
     }
@@ -87,6 +98,7 @@ def from_parts(tensors: Mapping[str, Tensor], about: Mapping[str, Any]) -> Famil
         estimator.feature_names_in_ = np.array(about["feature_names"], dtype=object)
     estimator.inputs_ = inputs_from_dict(about["inputs"])
     estimator._seed = about["seed"]
+    estimator._rows_sum, estimator._grouped = about["rows_sum"], about["grouped"]
     for name in ARRAYS:
         if name in tensors:
             setattr(estimator, name, tensors[name].numpy())
@@ -123,6 +135,15 @@ def _networks(
         network.load_state_dict({name: tensors[f"network.{name}"][k] for name in names})
         made.append(network.eval())
     return made
+
+
+def plain(value: Any) -> Any:
+    """Return a parameter as JSON has it: numbers and lists of Python, not of numpy.
+
+    >>> plain(np.int64(3)), plain(np.array([0.5, 0.5]))
+    (3, [0.5, 0.5])
+    """
+    return value.tolist() if isinstance(value, np.generic | np.ndarray) else value
 
 
 def _tuples(parameters: Mapping[str, Any]) -> dict[str, Any]:

@@ -5,14 +5,16 @@ from dataclasses import dataclass
 from math import sqrt
 from typing import Any
 
+import numpy as np
 import torch
 from torch import nn
 
-from curvewise.conditioning import find_last_linear
+from curvewise.conditioning import Conditioned, find_last_linear
 from curvewise.errors import InputError, require_number
 from curvewise.family import LinearDensity, LossFamily
 from curvewise.networks.registry import build_network
 from curvewise.training.recipe import Recipe
+from curvewise.training.run import conditioned
 
 FOLDS = 6
 SCALINGS = ("mild", "none", "strong")
@@ -100,10 +102,12 @@ class Settings:
             if given[name] is not None or name in ("n_members", "trees"):
                 given[name] = whole(name, given[name], least)
         hidden = estimator.hidden
-        if isinstance(hidden, str) or not isinstance(hidden, Sequence):
+        if isinstance(hidden, str) or not isinstance(hidden, Sequence | np.ndarray):
             raise InputError(f"hidden must be a list of layer widths, got {hidden!r}")
         fraction = require_number("calibration_fraction", estimator.calibration_fraction, 0, 0.9)
         assert fraction >= 0
+        for name in ("learning_rate", "weight_decay"):
+            require_number(name, given[name], 0)
         made = cls(hidden=tuple(hidden), **given, **own)
         made.family(0)  # its numbers are checked there
         return made
@@ -115,6 +119,8 @@ class Settings:
         if len(self.tau) != 2:
             raise InputError(f"tau_range must be (low, high), got {self.tau}")
         low, high = self.tau
+        if low > high:
+            raise InputError(f"tau_range must be (low, high), got {self.tau}")
         height = HEIGHTS[k % len(HEIGHTS)] * 3 / (high - low) if high > low else 0.0
         return LossFamily(
             OMEGAS[k % len(OMEGAS)],
@@ -137,6 +143,14 @@ class Settings:
                 "mlp", in_shape=in_shape, n_classes=n_classes, seed=seed, hidden=self.hidden
             )
         return build_network("small-cnn", in_shape=in_shape, n_classes=n_classes, seed=seed)
+
+    def made(self, network: Conditioned, taus: Sequence[float], in_shape: tuple[int, ...]) -> bool:
+        """Tell whether a member is of the shape these settings give, and read where they say."""
+        assert isinstance(network.linear, nn.Linear)
+        body = self.build(in_shape, network.linear.out_features, seed=0)
+        own = conditioned(body, self.family(0), self.recipe(1, in_shape, seed=0)).state_dict()
+        shapes = {name: value.shape for name, value in network.state_dict().items()}
+        return shapes == {n: v.shape for n, v in own.items()} and self.taus() == tuple(taus)
 
     def recipe(self, n: int, in_shape: tuple[int, ...], seed: int) -> Recipe:
         """Return the recipe for n rows of a shape."""
