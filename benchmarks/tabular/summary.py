@@ -110,9 +110,7 @@ def main(arguments: list[str] | None = None) -> None:
     )
     parser.add_argument("--by-set", action="store_true", help="also a table by data set")
     parser.add_argument("--store", type=Path, default=STORE)
-    parser.add_argument(
-        "--out", type=Path, help="folder for tables, their data and the diagram"
-    )
+    parser.add_argument("--out", type=Path, help="folder for tables, their data and the diagram")
     chosen = parser.parse_args(arguments)
     if not chosen.store.is_file():
         raise InputError(f"--store must be a file that run has written, got {chosen.store}")
