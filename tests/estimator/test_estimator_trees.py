@@ -138,7 +138,7 @@ def test_nodes_that_lead_astray_are_refused(grown, name, place, value):
         Trees.from_tensors(tensors, 4)
 
 
-@pytest.mark.parametrize("name", ["feature", "value", "threshold"])
+@pytest.mark.parametrize("name", ["feature", "value", "threshold", "weight", "out_of_fold"])
 def test_missing_parts_of_trees_are_refused(grown, name):
     tensors = grown.to_tensors()
     del tensors[f"trees.{name}"]

@@ -113,14 +113,15 @@ class FamilyClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[mis
         counts = np.bincount(own)
         if again:
             array = np.concatenate(list(self.inputs_.blocks(x)))
-            if checksum(array, own) != self._rows_sum:
-                raise InputError(
-                    "warm_start needs the rows of the first fit in their order, with class counts "
-                    f"{self.class_counts_.tolist()}, got others ({counts.tolist()})"
-                )
         else:
             self.inputs_ = inputs_for(x, self.backbone)
             array = self.inputs_.fit(x)
+        rows_sum = checksum(array, own)
+        if again and rows_sum != self._rows_sum:
+            raise InputError(
+                "warm_start needs the rows of the first fit in their order, with class counts "
+                f"{self.class_counts_.tolist()}, got others ({counts.tolist()})"
+            )
         if not isinstance(self.inputs_, TableInputs):
             settings = replace(settings, trees=0)  # a backbone's features are no table's columns
         made = fit_ensemble(
@@ -135,7 +136,7 @@ class FamilyClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[mis
             on_progress=Printed(type(self).__name__) if self.verbose else None,
         )
         self.ensemble_ = made
-        self._rows_sum = checksum(array, own)
+        self._rows_sum = rows_sum
         self._grouped = group is not None
         left_out = made.left_out_scores
         self.recalibration_ = fit_recalibration(left_out, own, weight)

@@ -46,16 +46,7 @@ def fit_ensemble(
     With an ensemble from `before`, only members beyond its number are trained, and join it and
     its trees.
     """
-    first = 0 if before is None else before.n_members
-    members = range(first, settings.n_members)
-    if not members:
-        raise InputError(
-            f"warm_start needs n_members above the {first} there are, got {settings.n_members}"
-        )
-    if before is not None and not settings.made(before.networks[0], before.taus, x.shape[1:]):
-        raise InputError(
-            "warm_start needs the hidden, tau_range and network of the first fit, got others"
-        )
+    members = new_members(settings, before, x.shape[1:])
     counts = np.bincount(y).astype(float)
     recipe = settings.recipe(len(x), x.shape[1:], seed)
     fold = held_out(y, FOLDS if settings.n_members > 1 else 1, seed, groups)
@@ -110,13 +101,27 @@ def fit_ensemble(
     most = settings.n_members * (MOST if len(x) <= MANY_ROWS else 1)
     whole = joined(before, made).pruned(LEAST_SHARE, most)
     number = 0 if own_network else trees_for(len(x), settings.trees)
-    if number and not np.isnan(whole.out_of_fold).all():  # else nothing could judge them
-        if whole.trees is None or len(whole.trees.trees) != number:
-            whole.trees = grow_trees(x, y, fold, number, seed=seed, sample_weight=sample_weight)
-        whole.trees.weigh(whole.out_of_fold, y)
-    else:
+    if number == 0 or np.isnan(whole.out_of_fold).all():  # nothing could judge them
         whole.trees = None
+        return whole
+    if whole.trees is None or len(whole.trees.trees) != number:
+        whole.trees = grow_trees(x, y, fold, number, seed=seed, sample_weight=sample_weight)
+    whole.trees.weigh(whole.out_of_fold, y)
     return whole
+
+
+def new_members(settings: Settings, before: Ensemble | None, in_shape: tuple[int, ...]) -> range:
+    """Return the numbers of the members to train: those that a warm start does not have yet."""
+    first = 0 if before is None else before.n_members
+    if settings.n_members <= first:
+        raise InputError(
+            f"warm_start needs n_members above the {first} there are, got {settings.n_members}"
+        )
+    if before is not None and not settings.made(before.networks[0], before.taus, in_shape):
+        raise InputError(
+            "warm_start needs the hidden, tau_range and network of the first fit, got others"
+        )
+    return range(first, settings.n_members)
 
 
 def member_scales(

@@ -15,6 +15,7 @@ from sklearn.ensemble import ExtraTreesClassifier
 from sklearn.tree._tree import Tree
 from torch import Tensor
 
+from curvewise.errors import InputError
 from curvewise.estimator.merit import merit
 from curvewise.estimator.tree_nodes import pack_trees, unpack_trees
 
@@ -25,8 +26,8 @@ Codes = NDArray[np.int64]
 BUDGET = 1_000_000  # rows times trees, at most: growing and asking trees takes time
 MOST_ROWS = 20_000  # above, networks have enough to learn from, and fewer than 50 trees tie rows
 SMALLEST = 1e-3  # probability that is told from 0
-# A forest of m trees ranks worse than a large one by about 1.2 / m in AUC: on tables that nothing
-# else is reported on, 50 trees lose 0.02 and 9 trees 0.1 of what 300 have. Fewer are no measure.
+# A forest of m trees ranks worse than a large one by about 1.2 / m in AUC: 50 trees lost 0.02 on
+# the benchmark's development half, 9 trees 0.05 to 0.12 on generated tables. Fewer are no measure.
 HANDICAP, MOST_HANDICAP = 1.2, 0.1
 SHARPNESS = 0.05  # the AUC by which trees must be worse than networks to count e times less
 
@@ -99,6 +100,8 @@ class Trees:
             return None
         parts = {name: tensors[name].numpy() for name in tensors if name.startswith("trees.")}
         made = unpack_trees({name[6:]: part for name, part in parts.items()}, n_features)
+        if not {"trees.weight", "trees.out_of_fold"} <= set(parts):
+            raise InputError("the trees of a model must be whole, got no weight or scores")
         share, stretch, judging = parts["trees.weight"].tolist()
         return cls(made, parts["trees.out_of_fold"], int(judging), share, stretch)
 
