@@ -239,7 +239,7 @@ def test_compiled_and_functional_calls_work() -> None:
 
 
 def test_gradients_reach_film_and_body() -> None:
-    conditioned = cw.condition(flat_network(), FAMILY, "both")
+    conditioned = cw.condition(flat_network(), FAMILY, "both", init="paper")
     conditioned(torch.randn(5, 6), THREE).square().sum().backward()
     assert all(parameter.grad.any() for parameter in conditioned.parameters())
 

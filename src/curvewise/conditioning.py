@@ -25,8 +25,8 @@ class FiLM(nn.Module):
     Parameters
     ----------
     init
-        "paper": PyTorch's own initialisation, so that features are scrambled at first;
-        "identity": sigma = 1 and mu = 0 at the start.
+        "identity": sigma = 1 and mu = 0 at the start (better in most of our comparisons);
+        "paper": PyTorch's own initialisation, so that features are scrambled at first.
     lambda_ranges
         (low, high) per entry of lambda, to feed it scaled to [-1, 1]; None feeds it raw.
     channel_dim
@@ -46,7 +46,7 @@ class FiLM(nn.Module):
         n_features: int,
         hidden: int = 128,
         *,
-        init: str = "paper",
+        init: str = "identity",
         lambda_ranges: Sequence[tuple[float, float]] | None = None,
         channel_dim: int = 1,
     ) -> None:
@@ -183,7 +183,7 @@ def condition(
     *,
     layer: str | None = None,
     hidden: int = 128,
-    init: str = "paper",
+    init: str = "identity",
     scale_lambda: bool = False,
 ) -> Conditioned:
     """Give a network ``forward(x, lam)`` by FiLM at its last linear layer.

@@ -44,7 +44,7 @@ def test_an_identity_stays_what_it_was():
     # Stores rely on it: a change here makes every finished run unknown.
     text = (
         '{"beta": 100, "data": {}, "evaluate": {}, "features": {}, "fingerprint": "abc", '
-        '"method": "vs", "network": {"hidden": [64, 64], "name": "mlp"}, "numerics": 1, '
+        '"method": "vs", "network": {"hidden": [64, 64], "name": "mlp"}, "numerics": 2, '
         '"recipe": {"adaptive": false, "clip_norm": null, "epochs": 20, "lr": 0.1, '
         '"milestones": []}, "seed": 3, "settings": {"gamma": 0.2, "omega": 0.5, "tau": 2}, '
         '"task": "digits:8", "validation": null}'

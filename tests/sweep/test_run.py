@@ -1,12 +1,14 @@
 """A sweep trains what is missing, once, and loses nothing."""
 
+import os
+
 import numpy as np
 import pytest
 
 from curvewise.sweep.executors import Finished, serial
 from curvewise.sweep.plan import Problem
 from curvewise.sweep.planning import ProblemInfo
-from curvewise.sweep.run import SweepProgress, run_sweep
+from curvewise.sweep.run import SweepProgress, machine, processors, run_sweep
 from curvewise.sweep.spec import Spec
 from curvewise.sweep.store import Store, StoreError
 
@@ -153,3 +155,13 @@ def test_time_left():
     assert np.isnan(progress.seconds_left)
     progress.done, progress.started = 60, progress.started - 10
     assert progress.seconds_left == pytest.approx(10, rel=0.01)
+
+
+def test_processors_are_named_as_linux_lists_them(tmp_path):
+    listing = tmp_path / "cpuinfo"
+    listing.write_text(
+        "processor: 0\nmodel name\t: Fast One\n\nprocessor: 1\nmodel name\t: Fast One\n"
+    )
+    assert processors(listing) == "2 x Fast One"
+    assert processors(tmp_path / "missing").startswith(f"{os.cpu_count()} x ")
+    assert machine().endswith(processors())

@@ -1,5 +1,6 @@
 """Training from a memory map needs little memory of its own: mapped pages do not count."""
 
+import gc
 import subprocess
 import sys
 import textwrap
@@ -7,6 +8,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+
+from curvewise.training.allocation import old_objects_spared
 
 STATUS = Path("/proc/self/status")
 SCRIPT = textwrap.dedent(
@@ -50,3 +53,19 @@ def test_twenty_thousand_large_images_train_in_less_than_a_gigabyte(tmp_path):
     )
     assert done.returncode == 0, done.stderr
     assert int(done.stdout) < 1_000_000  # kilobytes
+
+
+def test_old_objects_are_spared_and_collected_again_after():
+    assert gc.get_freeze_count() == 0
+    with old_objects_spared():
+        with old_objects_spared():
+            pass
+        assert gc.get_freeze_count() > 0  # the inner block has not ended the outer one
+    assert gc.get_freeze_count() == 0
+    gc.freeze()
+    try:
+        with old_objects_spared():
+            pass
+        assert gc.get_freeze_count() > 0  # what another froze stays so
+    finally:
+        gc.unfreeze()

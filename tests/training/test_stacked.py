@@ -78,7 +78,7 @@ def difference(stack, networks) -> float:
 
 OPTIMISERS = {
     "sgd": {},
-    "plain sgd without clipping": {"momentum": 0.0, "clip_norm": None, "lr": 0.02},
+    "plain sgd without clipping": {"momentum": 0.0, "clip_norm": None, "lr": 0.05},
     "adamw": {"optimizer": "adamw", "lr": 0.01},
     "sam": {"rho": 0.1},
     "adaptive sam over adamw": {"optimizer": "adamw", "lr": 0.01, "rho": 0.5, "adaptive": True},
@@ -101,6 +101,19 @@ def test_a_stack_is_its_members_one_by_one(families, settings, dtype, steps, tol
     assert difference(stack, alone(network_fn(dtype), families, x, y, members)) < tolerance
 
 
+@pytest.mark.usefixtures("double")
+def test_members_of_one_rate_and_decay_step_together():
+    x, y = data(dtype=torch.float64)
+    members = [
+        Recipe(**{**BASE, "optimizer": "adamw", "lr": 0.01, "weight_decay": 0.5, "steps": 100})
+        .changed(seed_weights=k, seed_lambda=k)
+        for k in range(len(LCT))
+    ]  # fmt: skip
+    build = network_fn(torch.float64)
+    stack = fit_stacked(build, LCT, x, y, members)
+    assert difference(stack, alone(build, LCT, x, y, members)) < 1e-9
+
+
 @pytest.mark.parametrize(
     "settings",
     [
@@ -109,7 +122,7 @@ def test_a_stack_is_its_members_one_by_one(families, settings, dtype, steps, tol
         {"ema_decay": 0.9, "ema_every": "step"},
         {"ema_decay": 0.5, "ema_every": "epoch"},
         {"film_at": "logits"},
-        {"film_at": "both", "film_init": "identity", "scale_lambda": True},
+        {"film_at": "both", "film_init": "paper", "scale_lambda": True},
         {"batch_size": 1000},
         {"schedule": "step", "milestones": (2, 4)},
     ],

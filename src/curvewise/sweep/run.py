@@ -1,10 +1,12 @@
 """Run a sweep: what is missing, as the executor can, every stack recorded as it ends."""
 
+import os
 import platform
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import numpy
 import torch
@@ -127,9 +129,15 @@ def _count(
 
 def machine() -> str:
     """Name this machine's kind, without its name."""
-    return (
-        f"{platform.system()} {platform.machine()}, {platform.processor() or 'unknown processor'}"
-    )
+    return f"{platform.system()} {platform.machine()}, {processors()}"
+
+
+def processors(listing: Path = Path("/proc/cpuinfo")) -> str:
+    """Name this machine's processors and their number, as Linux lists them or as Python knows."""
+    lines = listing.read_text().splitlines() if listing.is_file() else []
+    models = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    model = models[0] if models else platform.processor() or "unknown processor"
+    return f"{len(models) or os.cpu_count() or 1} x {model}"
 
 
 def versions() -> Mapping[str, str]:

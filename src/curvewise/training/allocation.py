@@ -1,7 +1,10 @@
-"""Keep freed memory instead of handing it back to the system after every step."""
+"""Memory during training: freed blocks are kept, and old objects are not walked through again."""
 
 import ctypes
+import gc
 import platform
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 # Parameters of glibc's mallopt, from <malloc.h>.
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
@@ -23,3 +26,24 @@ def keep_freed_memory() -> bool:
         return False
     mallopt = ctypes.CDLL(None).mallopt
     return all([mallopt(M_MMAP_THRESHOLD, LARGEST), mallopt(M_TRIM_THRESHOLD, LARGEST)])
+
+
+@contextmanager
+def old_objects_spared() -> Iterator[None]:
+    """Keep the garbage collector from what was there before, inside the block.
+
+    Steps of small stacks make so many short-lived objects that it walks through all modules many
+    times a second, an eighth of the time.
+
+    >>> with old_objects_spared():
+    ...     gc.get_freeze_count() > 0
+    True
+    """
+    if gc.get_freeze_count():  # somebody froze what is theirs, or we are inside such a block
+        yield
+        return
+    gc.freeze()
+    try:
+        yield
+    finally:
+        gc.unfreeze()

@@ -57,7 +57,7 @@ class Recipe(BaseModel):
     augment: Augmentation = "none"
     input_noise: float = Field(0.0, ge=0)
     film_at: Literal["penultimate", "logits", "both"] = "penultimate"
-    film_init: Literal["paper", "identity"] = "paper"
+    film_init: Literal["paper", "identity"] = "identity"
     film_hidden: int = Field(128, ge=1)
     scale_lambda: bool = False
     device: str = "auto"
@@ -137,7 +137,12 @@ def _sentence(error: ValidationError) -> str:
     return "recipe: " + "; ".join(findings)
 
 
-_PAPER: dict[str, Any] = {"clip_norm": 0.5, "batch_size": 128, "schedule": "step"}
+_PAPER: dict[str, Any] = {
+    "clip_norm": 0.5,
+    "batch_size": 128,
+    "schedule": "step",
+    "film_init": "paper",
+}
 
 # Where text and public code of the paper differ, the code is complete, so presets follow it; the
 # "-text" preset has the learning rates that the text prints.
@@ -183,7 +188,6 @@ PRESETS: dict[str, dict[str, Any]] = {
         "weight_decay": 0.1,
         "schedule": "cosine",
         "clip_norm": 0.5,
-        "film_init": "identity",
     },
     "quick": {"epochs": 10, "lr": 0.1, "schedule": "cosine", "clip_norm": 0.5, "warmup_epochs": 1},
 }

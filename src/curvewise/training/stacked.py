@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from curvewise.conditioning import Conditioned
 from curvewise.errors import InputError, require_open
 from curvewise.family import Objective
+from curvewise.training.allocation import old_objects_spared
 from curvewise.training.loop import Progress, fit
 from curvewise.training.recipe import Recipe
 from curvewise.training.run import (
@@ -24,7 +25,7 @@ from curvewise.training.run import (
     choose_device,
     conditioned,
 )
-from curvewise.training.stacked_network import layers_of
+from curvewise.training.stacked_layers import layers_of
 from curvewise.training.stacked_run import StackedRun, snapshot_steps
 
 # What members may differ in; all else of the recipe is shared.
@@ -113,10 +114,11 @@ def fit_stacked(
     if input_scale is not None:
         data.scale = _check_scale(input_scale, len(networks), tuple(x.shape))
     train = _stacked if together else _one_by_one
-    for start in range(0, len(networks), together or 1):
-        members = slice(start, min(start + (together or 1), len(networks)))
-        if train(result, members, data, _reporting(on_progress, members, len(networks))):
-            break
+    with old_objects_spared():
+        for start in range(0, len(networks), together or 1):
+            members = slice(start, min(start + (together or 1), len(networks)))
+            if train(result, members, data, _reporting(on_progress, members, len(networks))):
+                break
     for taken in result.snapshots:  # of members that were not begun: as they are
         taken += [copy.deepcopy(network).eval() for network in networks[len(taken) :]]
     result.seconds = time.perf_counter() - started

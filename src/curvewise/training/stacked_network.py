@@ -5,14 +5,13 @@ K models are a handful of operations whatever the number of layers.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call, vmap
 
-from curvewise.conditioning import Conditioned, FiLM
-from curvewise.networks.mlp import MLP
+from curvewise.conditioning import Conditioned
+from curvewise.training.stacked_layers import Layered, layers_of
 
 
 class StackedNetwork:
@@ -137,155 +136,3 @@ class StackedNetwork:
 
 def _stacked(members: Sequence[dict[str, Tensor]]) -> dict[str, Tensor]:
     return {name: torch.stack([m[name].detach() for m in members]) for name in members[0]}
-
-
-Layer = tuple[str, bool]  # the name of a linear layer's parameters, whether a ReLU follows
-
-
-def layers_of(network: Conditioned) -> list[Layer] | None:
-    """Return the body's linear layers in order if it is those and ReLUs only, all trained.
-
-    >>> from curvewise.conditioning import condition
-    >>> from curvewise.family import LossFamily
-    >>> layers_of(condition(MLP(3, hidden=(8,)), LossFamily()))
-    [('body.body.0', True)]
-    """
-    if not all(parameter.requires_grad for parameter in network.parameters()):
-        return None
-    inner: Any = network.body
-    prefix = "body"
-    if type(inner) is MLP:
-        inner, prefix = inner.body, "body.body"
-    if not isinstance(inner, nn.Sequential):
-        return [] if not list(inner.children()) and not list(inner.parameters()) else None
-    layers: list[Layer] = []
-    for name, module in inner.named_children():
-        if type(module) is nn.Linear and module.bias is not None:
-            layers.append((f"{prefix}.{name}", False))
-        elif type(module) is nn.ReLU and layers and not layers[-1][1]:
-            layers[-1] = (layers[-1][0], True)
-        elif list(module.parameters()) or type(module).__name__ != "_Tap":
-            return None
-    return layers if network.linear.bias is not None else None
-
-
-class Layered:
-    """Linear layers and FiLM by matrix products over all members.
-
-    Activations are (K, features, n): the first layer is then one large product of all members'
-    weights with the shared batch, and no product needs a copy.
-    """
-
-    def __init__(self, stack: StackedNetwork, layers: list[Layer]) -> None:
-        self.stack, self.layers = stack, layers
-
-    def __call__(self, x: Tensor, lam: Tensor) -> Tensor:
-        """Return logits (K, n, C)."""
-        return self.head(self.features(x), lam)
-
-    def features(self, x: Tensor) -> Tensor:
-        """Return the input of the last linear layers, (K, F, n), or (d, n) without a body."""
-        hidden: Tensor = x.t()
-        scale = self.stack.input_scale
-        if scale is not None and not self.layers:
-            return hidden * scale[..., None]
-        for name, relu in self.layers:
-            hidden = self._linear(name, hidden, relu, scale)
-            scale = None
-        return hidden
-
-    def head(self, features: Tensor, lam: Tensor) -> Tensor:
-        """Return logits (K, n, C) of features."""
-        template = self.stack.template
-        if template.film is not None:
-            features = self._film("film", template.film, features, lam)
-        logits = self._linear("linear", features)
-        if template.film_logits is not None:
-            logits = self._film("film_logits", template.film_logits, logits, lam)
-        return logits.transpose(1, 2)
-
-    def _linear(
-        self, name: str, x: Tensor, relu: bool = False, scale: Tensor | None = None
-    ) -> Tensor:
-        weight, bias = f"{name}.weight", f"{name}.bias"
-        stack = self.stack
-        out: Tensor = _LinearReLU.apply(  # type: ignore[no-untyped-call]
-            x,
-            stack.parameters[weight],
-            stack.parameters[bias],
-            stack.parameter_gradients[weight],
-            stack.parameter_gradients[bias],
-            relu,
-            None if scale is None else scale[:, None],
-        )
-        return out
-
-    def _film(self, name: str, film: FiLM, features: Tensor, lam: Tensor) -> Tensor:
-        """Modulate features (K, F, n) by lambda (K, d) or (K, n, d)."""
-        lam = (lam.to(film.middle) - film.middle) / film.reach
-        column = lam.unsqueeze(-1) if lam.dim() == 2 else lam.transpose(1, 2)  # (K, d, 1 or n)
-        sigma, mu = (
-            self._linear(f"{name}.{part}.2", self._linear(f"{name}.{part}.0", column, relu=True))
-            for part in ("sigma", "mu")
-        )
-        return torch.addcmul(mu, sigma, features)
-
-
-class _LinearReLU(torch.autograd.Function):
-    """W x + b over a stack, with or without ReLU; gradients of W and b go into their buffers.
-
-    x is (d, n), the same for all members, or (K, d, n); W (K, o, d), b (K, o); out (K, o, n). With
-    `scale` (K, 1, d) it is W (scale x) + b, for an x of which no gradient is needed.
-    """
-
-    @staticmethod
-    def forward(
-        ctx: Any,
-        x: Tensor,
-        weight: Tensor,
-        bias: Tensor,
-        weight_gradient: Tensor,
-        bias_gradient: Tensor,
-        relu: bool,
-        scale: Tensor | None,
-    ) -> Tensor:
-        """Return the layer's output (K, o, n)."""
-        k, o, d = weight.shape
-        if scale is not None:
-            weight = weight * scale  # smaller than as many copies of x
-        if x.dim() == 2:
-            out = torch.addmm(_column(bias).reshape(k * o, 1), weight.reshape(k * o, d), x)
-            out = out.view(k, o, -1)
-        else:
-            out = torch.baddbmm(_column(bias), weight, x)
-        if relu:
-            out = out.relu_()
-        ctx.relu, ctx.into, ctx.scale = relu, (weight_gradient, bias_gradient), scale
-        ctx.save_for_backward(x, weight, out if relu else None)
-        return out
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Any) -> Any:
-        """Write the gradients of W and b, return that of x."""
-        x, weight, out = ctx.saved_tensors
-        weight_gradient, bias_gradient = ctx.into
-        gradient = gradients[0].contiguous()
-        if ctx.relu:
-            gradient = torch.ops.aten.threshold_backward(gradient, out, 0)
-        torch.sum(gradient, dim=2, out=bias_gradient)
-        if x.dim() == 2:
-            k, o, d = weight.shape
-            product = gradient.reshape(k * o, -1) @ x.t()
-            weight_gradient.copy_(product.view(k, o, d))
-        else:
-            torch.bmm(gradient, x.transpose(1, 2), out=weight_gradient)
-        if ctx.scale is not None:
-            weight_gradient.mul_(ctx.scale)
-        back = None
-        if ctx.needs_input_grad[0]:
-            back = torch.bmm(weight.transpose(1, 2), gradient)
-        return back, None, None, None, None, None, None
-
-
-def _column(bias: Tensor) -> Tensor:
-    return bias.unsqueeze(-1)

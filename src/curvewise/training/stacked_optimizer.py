@@ -4,10 +4,12 @@ The arithmetic is that of torch.optim's and of `SAM`, on buffers (K, P).
 """
 
 from collections.abc import Sequence
-from math import sqrt
+from typing import Any
 
 import torch
 from torch import Tensor
+from torch.optim.adamw import adamw
+from torch.optim.sgd import sgd
 
 from curvewise.training.recipe import Recipe
 
@@ -25,17 +27,18 @@ class StackedOptimizer:
             return torch.tensor(values, dtype=torch.float64).to(weights)[:, None]
 
         self.rates, self.decays = column("lr") / recipe.lr, column("weight_decay")
-        self.decay = bool((self.decays > 0).any())
         self.first = torch.zeros_like(weights)  # momentum, or Adam's mean
         self.second = torch.zeros_like(weights) if recipe.optimizer == "adamw" else None
-        self.steps = 0
+        self.steps = 0.0
         self._before: Tensor | None = None
+        self._group()
 
     def keep(self, members: Tensor) -> None:
         """Go on with these members only."""
         self.rates, self.decays = self.rates[members], self.decays[members]
         self.first = self.first[members]
         self.second = None if self.second is None else self.second[members]
+        self._group()
 
     def clip(self, gradients: Tensor) -> None:
         """Scale each member's gradient to the norm it may have at most."""
@@ -56,19 +59,55 @@ class StackedOptimizer:
         if self._before is not None:
             weights.copy_(self._before)
             self._before = None
+        buffers = [weights, gradients, self.first]
+        if self.second is not None:
+            buffers.append(self.second)
+        for (multiple, decay), members in self._alike.items():
+            if len(self._alike) == 1:
+                own = [[buffer] for buffer in buffers]
+            else:
+                own = [[buffer[k] for k in members] for buffer in buffers]
+            self._fused(own, lr=multiple * rate, weight_decay=decay, maximize=False)
         self.steps += 1
-        rates = self.rates * rate
+
+    def _fused(self, own: list[list[Tensor]], **settings: Any) -> None:
+        """Do a step of torch's fused optimiser for the members of one rate and decay.
+
+        One pass over the buffers instead of four (nine with AdamW), and quick where moments are
+        denormal numbers.
+        """
         if self.recipe.optimizer == "sgd":
-            if self.decay:
-                gradients.addcmul_(weights, self.decays)
-            self.first.mul_(self.recipe.momentum).add_(gradients)
-            weights.addcmul_(self.first, -rates)
+            weights, gradients, momentum = own
+            sgd(
+                weights,
+                gradients,
+                list[Tensor | None](momentum),
+                fused=True,
+                momentum=self.recipe.momentum,
+                dampening=0.0,
+                nesterov=False,
+                **settings,
+            )
             return
-        assert self.second is not None
-        (one, two), done = ADAM_BETAS, self.steps
-        if self.decay:
-            weights.mul_(1 - rates * self.decays)
-        self.first.lerp_(gradients, 1 - one)
-        self.second.mul_(two).addcmul_(gradients, gradients, value=1 - two)
-        size = (self.second.sqrt() / sqrt(1 - two**done)).add_(ADAM_EPSILON)
-        weights.addcmul_(self.first.div(size), rates / -(1 - one**done))
+        weights, gradients, first, second = own
+        adamw(
+            weights,
+            gradients,
+            first,
+            second,
+            max_exp_avg_sqs=[],
+            state_steps=[torch.tensor(self.steps, device=p.device) for p in weights],
+            fused=True,
+            amsgrad=False,
+            beta1=ADAM_BETAS[0],
+            beta2=ADAM_BETAS[1],
+            eps=ADAM_EPSILON,
+            **settings,
+        )
+
+    def _group(self) -> None:
+        """Find which members have the same multiple of the rate and the same decay."""
+        self._alike: dict[tuple[float, float], list[int]] = {}
+        pairs = zip(self.rates[:, 0].tolist(), self.decays[:, 0].tolist(), strict=True)
+        for k, pair in enumerate(pairs):
+            self._alike.setdefault(pair, []).append(k)

@@ -13,7 +13,8 @@ from curvewise.errors import InputError
 from curvewise.training.batches import Samples
 from curvewise.training.run import Normalization
 from curvewise.training.scoring import logits_at
-from curvewise.training.stacked_network import StackedNetwork, layers_of
+from curvewise.training.stacked_layers import layers_of
+from curvewise.training.stacked_network import StackedNetwork
 
 SCORING_BYTES = 64 * 2**20  # activations held at a time
 
