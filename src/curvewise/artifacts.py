@@ -41,6 +41,10 @@ def save(model: Model | FamilyClassifier, path: str | Path) -> Path:
     if isinstance(model, FamilyClassifier):
         parts, rest = to_parts(model)
         return write_tensors(path, parts, {"kind": "estimator", **rest})
+    if not isinstance(model, Model):
+        raise InputError(
+            f"save takes a Model, an LCTClassifier or a VSClassifier, got {type(model).__name__}"
+        )
     about = {
         "kind": "model",
         "network": asdict(model.spec),
@@ -136,6 +140,8 @@ def load_state(path: str | Path) -> TrainingState:
 def write_tensors(path: str | Path, tensors: dict[str, Tensor], about: dict[str, Any]) -> Path:
     """Write tensors and JSON-ready data to one file, atomically."""
     target = Path(path)
+    if target.is_dir():
+        raise InputError(f"a model is written to a file, got the folder {target}")
     target.parent.mkdir(parents=True, exist_ok=True)
     whole = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
     versions = {"curvewise": VERSION, "torch": torch.__version__}

@@ -6,6 +6,7 @@ import pytest
 import scipy.sparse
 import torch
 from sklearn.exceptions import DataConversionWarning, NotFittedError
+from sklearn.preprocessing import StandardScaler
 from torch import nn
 
 import curvewise as cw
@@ -149,6 +150,29 @@ def test_a_category_of_a_hundred_thousand_levels_is_dropped_with_a_warning():
     with pytest.warns(UserWarning, match="'name' is dropped: 100000 categories in 100000 rows"):
         estimator = fit(levels, np.arange(n) % 50 == 0)
     assert estimator.predict(levels[:5]).shape == (5,)
+
+
+def test_one_row_of_a_class_is_fitted_and_its_probabilities_are_warned_of():
+    with pytest.warns(
+        UserWarning, match=r"one row of a class \(class counts \[90, 1\]\) cannot be"
+    ):
+        estimator = fit(X[:91], np.arange(91) == 7)
+    assert estimator.predict_proba(X[:5]).shape == (5, 2)
+
+
+@pytest.mark.parametrize("omega", [0, 1.0, -0.1, 2])
+def test_a_loss_must_weigh_both_classes(omega):
+    with pytest.raises(InputError, match="omega must lie strictly between 0 and 1, got"):
+        cw.VSClassifier(omega=omega, n_members=1).fit(X, Y)
+
+
+def test_what_cannot_be_saved(tmp_path):
+    for other in (StandardScaler(), 3):
+        with pytest.raises(InputError, match="save takes a Model, an LCTClassifier or a VSClass"):
+            cw.save(other, tmp_path / "file")
+    with pytest.raises(InputError, match="a model is written to a file, got the folder"):
+        cw.save(fit(X), tmp_path)
+    assert list(tmp_path.iterdir()) == []
 
 
 PREDICTED = {
@@ -313,9 +337,9 @@ def test_a_parameter_that_does_not_exist():
 @pytest.mark.parametrize(
     ("x", "words"),
     [
-        (IMAGES * 1.0, r"bytes, or numbers in \[0, 1\], got float64"),
-        (IMAGES.astype(int), r"bytes, or numbers in \[0, 1\], got int64"),
-        (np.full(IMAGES.shape, np.nan), r"bytes, or numbers in \[0, 1\]"),
+        (IMAGES * 1.0, r"floats in \[0, 1\], got float64"),
+        (IMAGES.astype(int), r"floats in \[0, 1\], got int64"),
+        (np.full(IMAGES.shape, np.nan), r"floats in \[0, 1\]"),
         (np.zeros((40, 8, 8, 2)), r"shape \(n, H, W, 1 or 3\), got \(40, 8, 8, 2\)"),
         (np.zeros((40, 2, 2, 1)), "images of at least 4x4"),
         (IMAGES[:0], "must have rows and columns"),

@@ -319,9 +319,12 @@ def test_recalibration_keeps_the_order_and_believes_few_rows_little():
     assert np.array_equal(np.argsort(after[:, 1] - after[:, 0]), np.argsort(odds))
     few = fit_recalibration(np.array([[0.0, 1.0], [0.0, -1.0]]), np.array([0, 1]))
     assert 0.85 < few.slope < 1
-    none = fit_recalibration(np.full((5, 2), np.nan), np.array([0, 1, 0, 1, 0]))
-    assert none.slope == 1
-    assert not none.offset.any()
+    codes = np.array([0, 0, 0, 1, 0])
+    only_zeros = np.where(codes[:, None] == 1, np.nan, [0.0, 1.0])  # the one 1 was not left out
+    for held in (np.full((5, 2), np.nan), only_zeros):
+        none = fit_recalibration(held, codes)
+        assert none.slope == 1
+        assert not none.offset.any()
 
 
 def test_an_estimator_ranks_as_before_its_recalibration(fitted):

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.utils import check_consistent_length
 
 from curvewise.errors import InputError
 from curvewise.estimator.classifier import FamilyClassifier
@@ -54,7 +55,8 @@ class PointClassifier(FamilyClassifier):
         cost_ratio
             The lowest expected cost, a missed rare row costing so many false alarms.
         prevalence
-            The share of the rare class where the point will be used.
+            The share of the rare class where the point will be used; left out, it is the model's
+            `prior`, or else that of these rows.
         tau
             Use the paper's score z1 - z0 at this tau instead of the calibrated log-odds.
         by
@@ -64,7 +66,7 @@ class PointClassifier(FamilyClassifier):
         rules: dict[str, Any] = {
             "max_fpr": max_fpr,
             "min_tpr": min_tpr,
-            "prevalence": prevalence,
+            "prevalence": self._wanted_prevalence() if prevalence is None else prevalence,
         }
         if by not in ("threshold", "lambda"):
             raise InputError(f'by must be "threshold" or "lambda", got {by!r}')
@@ -81,6 +83,8 @@ class PointClassifier(FamilyClassifier):
                 "tau and cost_ratio, and with confidence"
             )
         labels = np.zeros(0) if y is None else self._rare_labels(y)
+        if X is not None:
+            check_consistent_length(X, labels)
         if by == "lambda":
             point = choose_tau(
                 labels,
@@ -102,7 +106,13 @@ class PointClassifier(FamilyClassifier):
                 warnings.warn(point.note, stacklevel=2)
         if np.isinf(point.threshold) and cost_ratio is None:
             warnings.warn(point.note, stacklevel=2)
-        return point
+        return replace(point, scored_by=self._name_of_scores(point.tau))
+
+    def _wanted_prevalence(self) -> float | None:
+        """Return the share of the rare class that `prior` names, if it does."""
+        if self.prior is None:
+            return None
+        return float(self.prior if np.ndim(self.prior) == 0 else self.prior[self._rare()])
 
     def _rare_labels(self, y: Any) -> Array:
         """Return 1 for the rare class, 0 for the other."""

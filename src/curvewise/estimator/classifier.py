@@ -143,6 +143,12 @@ class FamilyClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[mis
         self.class_counts_ = counts
         self.class_weights_ = np.bincount(own, weight).astype(np.float64)
         held = ~np.isnan(left_out[:, 0])
+        if counts.min() < 2:
+            warnings.warn(
+                f"one row of a class (class counts {counts.tolist()}) cannot be left out for "
+                "checking, so probabilities may be far off; the order of rows is what was learnt",
+                stacklevel=4,
+            )
         self.out_of_fold_ = left_out[held]
         self.out_of_fold_labels_ = own[held]
         self.calibration_scores_ = left_out[:0]
@@ -178,8 +184,22 @@ class FamilyClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[mis
     def _adjusted(self, scores: Floats) -> Floats:
         """Return log-probabilities (n, C), up to a constant, for the wanted prior."""
         adjusted = self.recalibration_(scores)
-        adjusted += prior_shift(self.prior, self.class_weights_, self._rarest())
+        adjusted += self._prior_shift()
         return adjusted
+
+    def _name_of_scores(self, tau: float | None) -> str:
+        """Return a name of this fit and, for log-odds, of the prior that they are shifted to.
+
+        It is the same for copies of the model, also through a file.
+        """
+        prior = np.zeros(0) if tau is not None else self._prior_shift()
+        fit = [self._rows_sum, self.ensemble_.n_members, self.recalibration_.slope]
+        values: Any = np.array([*fit, *self.recalibration_.offset, *prior])
+        return f"{zlib.crc32(values):08x}"
+
+    def _prior_shift(self) -> Floats:
+        """Return by how much the wanted prior raises log-probabilities (C,)."""
+        return prior_shift(self.prior, self.class_weights_, self._rarest())
 
     def _scores(self, X: Any) -> Floats:
         given = self._seen(X)
@@ -222,6 +242,12 @@ class FamilyClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[mis
         if not isinstance(at, OperatingPoint):
             raise InputError(f"at must be an OperatingPoint, got {type(at).__name__}")
         rare = self._rare()
+        if at.scored_by != self._name_of_scores(at.tau):
+            raise InputError(
+                "at must be a point that this model's choose_operating_point gave at its present "
+                "prior, got one of other scores, another model or another prior; choose it anew, "
+                "or compare decision_function with a threshold of your own"
+            )
         score = self.rare_log_odds(X) if at.tau is None else self.score_samples(X, at.tau)
         return np.asarray(self.classes_[np.where(score >= at.threshold, rare, 1 - rare)])
 

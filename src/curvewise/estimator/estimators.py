@@ -5,7 +5,7 @@ from typing import Any
 
 from torch import nn
 
-from curvewise.errors import InputError
+from curvewise.errors import InputError, require_open
 from curvewise.estimator.choosing import PointClassifier
 from curvewise.estimator.settings import Settings
 
@@ -156,4 +156,5 @@ class VSClassifier(PointClassifier):
         self.verbose = verbose
 
     def _settings(self) -> Settings:
+        require_open("omega", self.omega, 0, 1)  # at an end one class would count for nothing
         return Settings.of(self, fixed=(self.omega, self.gamma, self.tau))

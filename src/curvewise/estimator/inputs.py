@@ -198,6 +198,11 @@ def as_given(x: Any) -> Any:
             twice = x.columns[x.columns.duplicated()][0]
             raise InputError(f"column names must differ, got {twice!r} twice")
         return x
+    if getattr(x, "ndim", 2) == 3:
+        raise InputError(
+            f"X must be a table (n, d) or images (n, H, W, C), grey ones with C = 1, got an array "
+            f"with dim 3, of shape {tuple(x.shape)}"
+        )
     return check_array(x, dtype=None, ensure_all_finite=False, input_name="X")
 
 
@@ -214,7 +219,8 @@ def as_images(x: Any) -> Array:
     if images.dtype != np.uint8:
         if images.dtype.kind != "f" or not ((images >= 0) & (images <= 1)).all():
             raise InputError(
-                f"images must be bytes, or numbers in [0, 1], got {images.dtype} outside of it"
+                f"images must be bytes (uint8), or floats in [0, 1], got {images.dtype} "
+                f"{'outside of it' if images.dtype.kind == 'f' else 'values'}"
             )
         images = np.round(images * 255).astype(np.uint8)
     return np.ascontiguousarray(images.transpose(0, 3, 1, 2))

@@ -42,7 +42,8 @@ def choose_point(
     point = replace(choose_operating_point(y, score, confidence=confidence, **rules), tau=tau)
     if not known:
         return point
-    note = f"{APPROXIMATE}; {point.note}" if point.note else APPROXIMATE
+    # What a promise lacks is worth knowing; that it holds is not said of rows that are known.
+    note = f"{APPROXIMATE}; {point.note}" if np.isinf(point.threshold) else APPROXIMATE
     return replace(point, confidence=None, note=note)
 
 

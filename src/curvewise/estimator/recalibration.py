@@ -33,7 +33,8 @@ def fit_recalibration(
 
     Weight decay leaves log-odds too flat, and few rows leave them too steep. One slope for all
     keeps the order of the rows. The penalty :math:`5 ((a-1)^2 + \sum_c b_c^2)` holds both near
-    "change nothing" where there are few rows. Rows of NaN were not left out by any member.
+    "change nothing" where there are few rows. Rows of NaN were not left out by any member; where
+    those left out lack a class, nothing is changed.
 
     >>> scores = np.log(np.array([[0.8, 0.2], [0.4, 0.6]] * 50))
     >>> made = fit_recalibration(scores, np.array([0, 1] * 50))
@@ -42,7 +43,7 @@ def fit_recalibration(
     """
     n_classes = int(codes.max()) + 1
     held = ~np.isnan(scores[:, 0])
-    if not held.any():
+    if len(np.unique(codes[held])) < n_classes:  # a class that is never seen would be ruled out
         return Recalibration(1.0, np.zeros(n_classes))
     own, labels = scores[held], codes[held]
     share = np.ones(len(own)) if weight is None else weight[held]

@@ -11,7 +11,8 @@ from torch import Tensor
 from curvewise.conditioning import Conditioned
 from curvewise.training.batches import Samples
 from curvewise.training.run import Normalization
-from curvewise.training.stacked_network import StackedNetwork, layers_of
+from curvewise.training.stacked_layers import layers_of
+from curvewise.training.stacked_network import StackedNetwork
 
 Array = NDArray[Any]
 Floats = NDArray[np.float64]

@@ -164,7 +164,6 @@ class Settings:
             weight_decay=self.weight_decay,
             input_noise=noise_for(n) if len(in_shape) == 1 and self.network is None else 0.0,
             schedule="cosine",
-            film_init="identity",
             film_hidden=32,
             scale_lambda=True,
             compile="never",

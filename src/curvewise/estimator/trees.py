@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from sklearn.ensemble import ExtraTreesClassifier
+from sklearn.tree import ExtraTreeClassifier
 from sklearn.tree._tree import Tree
 from torch import Tensor
 
@@ -114,11 +114,8 @@ def grow_trees(
     out = np.full((len(y), n_classes), np.nan)
 
     def grown(rows: Array, trees: int, own_seed: int) -> Trees:
-        model = ExtraTreesClassifier(
-            trees, random_state=own_seed % 2**32, n_jobs=torch.get_num_threads()
-        )
-        model.fit(x[rows], y[rows], None if sample_weight is None else sample_weight[rows])
-        return Trees([tree.tree_ for tree in model.estimators_], out, judging)
+        weight = None if sample_weight is None else sample_weight[rows]
+        return Trees(grow(x[rows], y[rows], trees, own_seed % 2**32, weight), out, judging)
 
     judging = -(-number // folds)
     for left in range(folds):
@@ -126,6 +123,24 @@ def grow_trees(
         rows = np.flatnonzero(fold == left)
         out[rows] = some.scores(x[rows])
     return grown(np.arange(len(y)), number, seed)
+
+
+def grow(
+    x: Array, y: Codes, number: int, seed: int, sample_weight: Floats | None = None
+) -> list[Tree]:
+    """Grow the trees of `ExtraTreesClassifier(number, random_state=seed)`, bit for bit.
+
+    Its copies of an estimator for each tree take a fifth of the time of small tables.
+    """
+    seeds = np.random.RandomState(seed)
+    rows, labels = np.ascontiguousarray(x, np.float32), y.astype(np.float64)[:, None]
+
+    def one(own_seed: int) -> Tree:
+        tree = ExtraTreeClassifier(max_features="sqrt", random_state=own_seed)
+        return tree.fit(rows, labels, sample_weight, check_input=False).tree_
+
+    with ThreadPoolExecutor(torch.get_num_threads()) as pool:
+        return list(pool.map(one, [seeds.randint(2**31 - 1) for _ in range(number)]))
 
 
 def log_shares(share: Floats) -> Floats:

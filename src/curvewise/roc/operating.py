@@ -21,6 +21,7 @@ class OperatingPoint:
 
     A point that was chosen with `confidence` promises its rate on new data; `note` says what it
     promises, or why it cannot. With `tau`, scores are those of the model at that lambda.
+    `scored_by` names the fitted estimator whose scores they are, with its prior.
     """
 
     threshold: float
@@ -38,6 +39,7 @@ class OperatingPoint:
     confidence: float | None = None
     note: str = ""
     tau: float | None = None
+    scored_by: str | None = None
 
 
 def choose_operating_point(
