@@ -33,17 +33,15 @@ def show(browser: Any) -> Iterator[Opener]:
         yield opener
 
 
-@pytest.fixture(scope="module")
-def compared_page(browser: Any, compared: Any) -> Iterator[Any]:
-    """One open page for the tests of a file, which is quicker; each sets what it needs."""
-    with opening(browser) as opener:
-        yield opener(compared.page)
+# Each test opens its own page: one that others are opened over may be given no frames any more.
+@pytest.fixture
+def compared_page(show: Opener, compared: Any) -> Any:
+    return show(compared.page)
 
 
-@pytest.fixture(scope="module")
-def trained_page(browser: Any, trained: Any) -> Iterator[Any]:
-    with opening(browser) as opener:
-        yield opener(trained.page)
+@pytest.fixture
+def trained_page(show: Opener, trained: Any) -> Any:
+    return show(trained.page)
 
 
 @pytest.fixture(scope="session")

@@ -30,13 +30,6 @@ def percent(text: str) -> float:
     return float(text.replace("\u00a0", " ").split(" %")[0]) / 100
 
 
-@pytest.fixture(autouse=True)
-def nothing_typed(request):
-    for name in {"compared_page", "trained_page"} & set(request.fixturenames):
-        for field in (*IDS.values(), "#prevalence"):
-            request.getfixturevalue(name).fill(field, "")
-
-
 def test_twenty_random_targets_give_the_points_of_python(compared_page, compared):
     page = compared_page
     rng = np.random.default_rng(5)

@@ -13,17 +13,6 @@ from curvewise.sweep.store import Store
 from page_samples import page_input, page_models
 
 
-@pytest.fixture(autouse=True)
-def nothing_filtered(request):
-    """One page serves most tests: each begins with the whole table and linear rates."""
-    if "compared_page" in request.fixturenames:
-        page = request.getfixturevalue("compared_page")
-        page.fill("#filter", "")
-        page.uncheck("#every-curve")
-        page.check("input[value=linear]")
-        page.mouse.move(0, 0)
-
-
 def svg_text(page, selector):
     return " ".join(page.locator(selector).first.text_content().split())
 
