@@ -20,6 +20,8 @@ import numpy
 import sklearn
 import torch
 
+from curvewise.sweep.run import processors
+
 
 @dataclass(frozen=True)
 class Result:
@@ -69,13 +71,8 @@ def cost(what: str, ours: list[float], peer: list[float], target: float) -> Resu
 
 def machine() -> str:
     """Describe this machine and the versions in use."""
-    model = platform.processor() or platform.machine()
-    cpu = Path("/proc/cpuinfo")
-    if cpu.exists():
-        names = [line for line in cpu.read_text().splitlines() if line.startswith("model name")]
-        model = f"{len(names)} x {names[0].split(':')[1].strip()}" if names else model
     return (
-        f"{model}, {torch.get_num_threads()} threads, Python {platform.python_version()}, "
+        f"{processors()}, {torch.get_num_threads()} threads, Python {platform.python_version()}, "
         f"torch {torch.__version__}, numpy {numpy.__version__}, "
         f"scikit-learn {sklearn.__version__}"
     )
