@@ -49,6 +49,25 @@ def test_pairs_from_every_place(tmp_path, packed, place):
     assert len(task.details["deviations"]) == 4
 
 
+def test_a_file_is_read_once_and_again_when_it_changes(tmp_path, monkeypatch):
+    folder = tmp_path / "data"
+    write(folder, packed=True)
+    options, read = SourceOptions(data_dir=folder), []
+    whole = fashion.read_idx
+    monkeypatch.setattr(fashion, "read_idx", lambda *a: read.append(a[0].name) or whole(*a))
+    before = fashion_mnist("0/6", options)
+    fashion_mnist("1/2", options)
+    assert len(read) == 4
+    before.x_train[:] = 9  # a task is a copy
+    np.testing.assert_array_equal(
+        fashion_mnist("0/6", options).x_train.max(axis=(1, 2, 3)), [0, 6] * 3
+    )
+    images = np.full((30, 28, 28), 7, np.uint8)
+    (folder / "train-images-idx3-ubyte.gz").write_bytes(gzip.compress(idx(images)))
+    assert fashion_mnist("0/6", options).x_train.min() == 7
+    assert read[4:] == ["train-images-idx3-ubyte.gz"]
+
+
 def test_missing_files_name_the_places_and_how_to_get_them(tmp_path, monkeypatch):
     monkeypatch.setattr(fashion, "DEBIAN_FOLDER", tmp_path / "debian")
     options = SourceOptions(data_dir=tmp_path / "data")

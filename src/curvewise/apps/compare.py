@@ -81,7 +81,7 @@ def comparison_spec(
     recipe: dict[str, Any] = {"preset": preset}
     if preset is None:
         length = max(LEAST_EPOCHS, -(-LEAST_STEPS // steps))
-        recipe = {"preset": "quick", "epochs": length, "batch_size": BATCH, "film_init": "identity"}
+        recipe = {"preset": "quick", "epochs": length, "batch_size": BATCH}
     if epochs is not None:
         recipe["epochs"] = epochs
     return Spec.from_dict(

@@ -11,7 +11,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 
 from curvewise.apps.problems import Problems
-from curvewise.errors import require_choice
+from curvewise.errors import InputError, require_choice, require_number
 from curvewise.sweep import executors
 from curvewise.sweep.executors import Executor
 from curvewise.sweep.run import SweepProgress, run_sweep
@@ -31,6 +31,9 @@ def make_executor(
     '_Serial'
     """
     require_choice("executor", name, EXECUTORS)
+    require_number("gpus", gpus, 0)
+    if name != "ray" and (gpus or address is not None):
+        raise InputError(f"--gpus and --address go with --executor ray, got --executor {name}")
     if name == "serial":
         return executors.serial()
     if name == "processes":

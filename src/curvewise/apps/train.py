@@ -285,8 +285,11 @@ def _record(task: Task, fitted: Fitted, fingerprint: str) -> dict[str, Any]:
 
 
 def write_json(path: Path, data: dict[str, Any]) -> None:
-    """Write data as strict JSON: what is not a number becomes null."""
-    path.write_text(json.dumps(without_nan(data), indent=2, allow_nan=False) + "\n")
+    """Write data as strict JSON, all of it or nothing: what is not a number becomes null."""
+    text = json.dumps(without_nan(data), indent=2, allow_nan=False) + "\n"
+    unfinished = path.with_name(f".{path.name}.unfinished")
+    unfinished.write_text(text, encoding="utf-8")
+    unfinished.replace(path)
 
 
 def without_nan(value: Any) -> Any:

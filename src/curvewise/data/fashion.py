@@ -4,6 +4,7 @@ import gzip
 import math
 import struct
 import zlib
+from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -77,7 +78,7 @@ def read_fashion_mnist(
         images_path, labels_path = _find(folder, images_file), _find(folder, labels_file)
         assert images_path is not None
         assert labels_path is not None
-        images, labels = read_idx(images_path, 3), read_idx(labels_path, 1)
+        images, labels = _read_once(images_path, 3), _read_once(labels_path, 1)
         if len(images) != len(labels) or images.shape[1:] != (28, 28):
             raise InputError(
                 f"{images_path} must hold 28 x 28 images for the {len(labels)} labels of "
@@ -114,6 +115,17 @@ def _folder(options: SourceOptions) -> Path | None:
 def _find(folder: Path, file: str) -> Path | None:
     places = (folder / file, folder / f"{file}.gz")
     return next((path for path in places if path.is_file()), None)
+
+
+def _read_once(path: Path, ndim: int) -> NDArray[np.uint8]:
+    """Return what `read_idx` does, kept while the file stays as it is: 45 pairs share it."""
+    seen = path.stat()
+    return _kept(path, ndim, (seen.st_mtime_ns, seen.st_size))
+
+
+@lru_cache(maxsize=4)
+def _kept(path: Path, ndim: int, stamp: tuple[int, int]) -> NDArray[np.uint8]:
+    return read_idx(path, ndim)  # which nobody can write to
 
 
 def read_idx(path: Path, ndim: int) -> NDArray[np.uint8]:

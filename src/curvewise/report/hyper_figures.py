@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -159,16 +159,17 @@ def plot_marked_curves(curves: Mapping[str, MarkedCurve], *, title: str = "") ->
     axes.plot([0, 1], [0, 1], color="0.8", linewidth=1, zorder=0)
     for number, (name, curve) in enumerate(curves.items()):
         look = number % len(STYLES)
+        marked: dict[str, Any] = {
+            "color": color_of(number),
+            "marker": MARKERS[number % len(MARKERS)],
+            "markersize": 9,
+            "markeredgecolor": "black",
+        }
         axes.plot(
-            curve.fpr, curve.tpr, color=color_of(number), linestyle=STYLES[look],
-            linewidth=2.6 - 0.4 * look, label=f"{name}: AUC {curve.area:.4f}",
+            curve.fpr, curve.tpr, linestyle=STYLES[look], linewidth=2.6 - 0.4 * look,
+            markevery=[], label=f"{name}: AUC {curve.area:.4f}", **marked,
         )  # fmt: skip
-    for number, curve in enumerate(curves.values()):
-        axes.plot(
-            *curve.point, MARKERS[number % len(MARKERS)], color=color_of(number), markersize=9,
-            markeredgecolor="black", zorder=3,
-        )  # fmt: skip
-    axes.plot([], [], "o", color="0.6", markeredgecolor="black", label="threshold t = 0.5")
+        axes.plot(*curve.point, zorder=3, **marked)
     axes.set(
         xlabel="False positive rate",
         ylabel="True positive rate",
@@ -176,6 +177,6 @@ def plot_marked_curves(curves: Mapping[str, MarkedCurve], *, title: str = "") ->
         ylim=(-0.02, 1.02),
         aspect="equal",
     )
-    axes.legend(loc="lower right", fontsize="small")
+    axes.legend(loc="lower right", fontsize="small", title="markers: threshold t = 0.5")
     axes.set_title(title, fontsize="medium")
     return figure

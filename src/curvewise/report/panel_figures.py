@@ -153,13 +153,15 @@ def plot_ranges(
     xlabel: str = "beta",
     ylabel: str = "",
     title: str = "",
+    zero: bool = True,
     ax: "Axes",
 ) -> "Axes":
-    """Draw lines by name over a logarithmic x, a bar at each point, and a line at 0.
+    """Draw lines by name over a logarithmic x, a bar at each point, and a line at 0 if wanted.
 
     Points are moved apart a little, so that the bars of lines at the same x can be seen.
     """
-    ax.axhline(0, color="0.5", linewidth=1)
+    if zero:
+        ax.axhline(0, color="0.5", linewidth=1)
     ticks: dict[float, None] = {}
     for number, (name, line) in enumerate(lines.items()):
         x, y = np.asarray(line.x, np.float64), np.asarray(line.y, np.float64)
@@ -187,17 +189,21 @@ def plot_range_panels(
     ylabel: str = "",
     title: str = "",
     caption: str = "",
+    columns: int | None = None,
+    zero: bool = True,
 ) -> "Figure":
-    """Draw `plot_ranges` in one panel each, side by side, with one legend below.
+    """Draw `plot_ranges` in one panel each, all side by side or in columns, with one legend below.
 
     >>> line = RangeLine([5, 10], [0.1, 0.2], [0.0, 0.1], [0.2, 0.3])
     >>> figure = plot_range_panels({"mean": {"cat/dog": line}, "min": {"cat/dog": line}})
     >>> [axes.get_title() for axes in figure.axes]
     ['mean', 'min']
     """
-    figure, all_axes = panel_axes(len(panels), len(panels), width=3.6, height=3.2)
+    columns = columns or len(panels)
+    figure, all_axes = panel_axes(len(panels), columns, width=3.6, height=3.2)
     for number, ((name, lines), axes) in enumerate(zip(panels.items(), all_axes, strict=True)):
-        plot_ranges(lines, xlabel=xlabel, ylabel="" if number else ylabel, title=name, ax=axes)
+        left = ylabel if number % columns == 0 else ""
+        plot_ranges(lines, xlabel=xlabel, ylabel=left, title=name, zero=zero, ax=axes)
     names = dict.fromkeys(name for lines in panels.values() for name in lines)
     handles, labels = all_axes[0].get_legend_handles_labels()
     figure.legend(

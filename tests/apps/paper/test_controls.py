@@ -106,7 +106,7 @@ def test_chance_beside_settings():
         assert (row["method"], row["omega"], row["tasks"], row["models"]) == (VS, omega, 2, 24)
         assert row["std over repeats"] == pytest.approx(within)
         assert row["std over settings"] == pytest.approx(over)
-        assert row["share of variance"] == pytest.approx((within / over) ** 2)
+        assert row["ratio of variances"] == pytest.approx((within / over) ** 2)
 
 
 def test_the_data_have_the_mean_of_four():

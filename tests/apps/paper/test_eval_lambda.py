@@ -105,7 +105,7 @@ def test_the_figure_has_four_curves_and_a_point_on_each():
     (axes,) = outcome.figures["fig-eval-lambda"].axes
     lines = {line.get_label(): line for line in axes.get_lines()}
     marks = [tuple(np.ravel(line.get_data())) for line in axes.get_lines()
-             if line.get_marker() in tuple("os^D") and len(line.get_xdata())]  # fmt: skip
+             if line.get_marker() in tuple("os^D") and len(line.get_xdata()) == 1]  # fmt: skip
     assert marks == [(row["fpr"], row["tpr"]) for row in data["points"]]
     curves = curves_from(data["curves"])
     for row in data["points"]:

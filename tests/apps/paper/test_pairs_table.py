@@ -6,7 +6,8 @@ from scipy.stats import ttest_rel, wilcoxon
 
 from curvewise.apps.paper.areas import area_rows, cells_from
 from curvewise.apps.paper.csv_files import rounded
-from curvewise.apps.paper.pairs import LCT, PAIRS, PAIRS_FASHION, VS
+from curvewise.apps.paper.gains import LCT, SHIFTED, VS
+from curvewise.apps.paper.pairs import PAIRS, PAIRS_FASHION
 from curvewise.apps.paper.profiles import Profile
 from curvewise.report.cells import Cell
 
@@ -50,6 +51,10 @@ def test_the_table_is_scipys(gain):
         assert row["t-test p"] == pytest.approx(ttest_rel(lct[:, number], vs[:, number]).pvalue)
         assert row["Wilcoxon p"] == pytest.approx(wilcoxon(difference).pvalue)
     assert [row["published: LCT better"] for row in table] == [37, 45, 43, 43]
+    drawn = outcome.figures["table-pairs"].axes[0].lines[1:]
+    for line, number, sign in zip(drawn, (1, 2, 3), (1, 1, -1), strict=True):
+        expected = np.sort(sign * (lct[:, number] - vs[:, number]))
+        np.testing.assert_allclose(line.get_ydata(), expected, atol=1e-12)
 
 
 def test_the_verdict_follows_the_numbers():
@@ -58,11 +63,28 @@ def test_the_verdict_follows_the_numbers():
     for row in data[""]:  # a smaller spread as well
         if row["method"] == LCT:
             row["auc"] = 0.95 + rng.normal(0, 0.001)
-    assert PAIRS.present(data, Profile()).verdict.startswith("The paper's claim holds here")
+    verdict = PAIRS.present(data, Profile()).verdict
+    assert verdict.startswith("By the paper's own t-test its claim holds here")
+    assert "mean and min and std of these remains" in verdict
     worse = PAIRS.present(made_up_rows(-0.02), Profile()).verdict
-    assert worse.startswith(
-        "The paper's claim does not hold here: LCT is better in mean on 0 of 45"
-    )
+    assert "its claim does not hold here: LCT is better in mean on 0 of 45" in worse
+    assert "none of these remains" in worse
+    assert "without tau = 0" not in worse  # no model says its tau
+
+
+def test_models_of_vs_at_tau_0_can_be_left_out():
+    data = made_up_rows(0.01)
+    for number, row in enumerate(data[""]):
+        if row["method"] == VS:
+            row["tau"] = number % 4
+            row["auc"] -= 0.1 * (row["tau"] == 0)
+    outcome = PAIRS.present(data, Profile())
+    table = outcome.tables[SHIFTED]
+    kept = {"": [row for row in data[""] if row["method"] == LCT or row["tau"] > 0]}
+    vs, lct = statistics(kept, VS), statistics(kept, LCT)
+    for number, row in enumerate(table):
+        assert row["average difference"] == pytest.approx((lct - vs)[:, number].mean())
+    assert "Beside VS without tau = 0 it is better in mean on" in outcome.verdict
 
 
 def test_the_sweep_is_the_papers():

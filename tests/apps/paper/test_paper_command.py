@@ -1,21 +1,16 @@
 """`curvewise paper` from the command line."""
 
 import json
-import subprocess
 import sys
 
+from command_line import command
 from curvewise.apps.paper.catalogue import EXPERIMENTS
 
 
-def curvewise(*words):
-    command = [sys.executable, "-m", "curvewise.cli", "paper", *words]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
-
-
 def test_the_list_names_all_with_what_they_need(tmp_path):
-    found = curvewise("list", "--json", "--data-dir", str(tmp_path))
-    assert found.returncode == 0, found.stderr
-    rows = {row["name"]: row for row in json.loads(found.stdout)}
+    found = command("paper", "list", "--json", "--data-dir", str(tmp_path))
+    assert found.code == 0, found.err
+    rows = {row["name"]: row for row in json.loads(found.out)}
     assert list(rows) == list(EXPERIMENTS)
     assert rows["table-pairs"]["models"] == 45 * 96
     assert rows["table-pairs"]["data"] == "cifar10 (missing)"
@@ -29,10 +24,25 @@ def test_wrong_words_are_one_sentence(tmp_path):
         (("run", "fig-sam", "--profile", "desktop"), "profile must be one of"),
         (("run", "fig-sam", "--weights", "none.pth"), "there is no weights file none.pth"),
         (("page", str(tmp_path), str(tmp_path / "a.md")), "has no results"),
+        (("run", "all", "--data-dir", str(tmp_path / "none")), "--data-dir must be a folder, got"),
+        (("list", "--data-dir", str(tmp_path / "none")), "--data-dir must be a folder, got"),
+        (("run", "fig-sam", "--cache-dir", sys.executable), "--cache-dir must be a folder, got"),
+        (("run", "fig-sam", "--gpus", "-1"), "gpus must be >= 0"),
+        (("run", "fig-sam", "--gpus", "1"), "go with --executor ray"),
+        (("run", "fig-sam", "--address", "a:1"), "go with --executor ray"),
+        (("page", str(tmp_path), str(tmp_path / "a.csv")), "the page must be a file such as"),
         (missing, "cifar10"),
     ):
-        found = curvewise(*words)
-        assert found.returncode == 2
-        assert told in found.stderr
-        assert found.stderr.count("\n") == 1
-        assert "Traceback" not in found.stderr
+        found = command("paper", *words)
+        assert found.code == 2
+        assert told in found.err
+        assert found.err.count("\n") == 1
+        assert "Traceback" not in found.err
+
+
+def test_a_data_folder_of_the_environment_must_be_there(tmp_path, monkeypatch):
+    monkeypatch.setenv("CURVEWISE_DATA", str(tmp_path / "none"))
+    found = command("paper", "run", "table-samples", "--out", str(tmp_path / "out"))
+    assert found.code == 2
+    assert found.err == f"curvewise: CURVEWISE_DATA must be a folder, got {tmp_path / 'none'}\n"
+    assert not (tmp_path / "out").exists()

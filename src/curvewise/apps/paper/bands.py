@@ -10,7 +10,16 @@ import numpy as np
 from curvewise.apps.paper.areas import area_rows, cells_from, statistics_table
 from curvewise.apps.paper.captions import caption_of, title_of
 from curvewise.apps.paper.experiment import Data, Experiment, Outcome, Reading, Rows
-from curvewise.apps.paper.gains import ahead, beta_of, gain_table, gains, paired_table, told
+from curvewise.apps.paper.gains import (
+    ahead,
+    beta_of,
+    gain_table,
+    gains,
+    paired_table,
+    shifted_gains,
+    shifted_table,
+    told,
+)
 from curvewise.apps.paper.profiles import Profile, both
 from curvewise.report.cells import Cell
 from curvewise.report.differences import CellDifference
@@ -143,25 +152,36 @@ def _present(name: str, columns: int, log: bool, data: Data, profile: Profile) -
         title=f"ROC curves of {_models(data['areas'])} models a method.{words}",
         caption=caption_of(profile, tasks),
     )
+    control = shifted_gains(cells)
+    said = verdict(lines, CLAIMS[name], control)
     return Outcome(
-        verdict=verdict(lines, CLAIMS[name]) + _left_out(data["samples"]) + words,
+        verdict=said + _left_out(data["samples"]) + words,
         tables={
             "AUC by task, beta and method": statistics_table(cells),
             "VS + LCT less VS": gain_table(lines),
             "VS + LCT less VS over all panels": paired_table(cells),
+            **shifted_table(control),
             "Samples": data["samples"],
         },
         figures={name: figure},
     )
 
 
-def verdict(lines: Sequence[CellDifference], claim: Claim) -> str:
-    """Say whether the claim holds at every severe imbalance, and what happens below."""
+def verdict(
+    lines: Sequence[CellDifference], claim: Claim, control: Sequence[CellDifference] = ()
+) -> str:
+    """Say whether the claim holds at every severe imbalance, and what happens below.
+
+    `control` is LCT less VS without its models at tau = 0.
+    """
     severe = [line for line in lines if beta_of(line) >= SEVERE]
     mild = [line for line in lines if beta_of(line) < SEVERE]
     holds = ahead(severe, claim.statistics, tie=claim.tie)
     parts = [f"at beta >= {SEVERE} LCT has the better {told(severe)}"] if severe else []
     parts += [f"below that the better {told(mild)}"] if mild else []
+    beside = [line for line in control if beta_of(line) >= SEVERE]
+    if beside:
+        parts.append(f"beside VS at tau > 0 alone, at beta >= {SEVERE}, {told(beside)}")
     return (
         f"The paper's claim that LCT {claim.text} at every high imbalance "
         f"{'holds' if holds else 'does not hold'} here: {'; '.join(parts)} (panels, average "

@@ -6,7 +6,17 @@ from curvewise.apps.paper.areas import area_rows, cells_from, statistics_table
 from curvewise.apps.paper.bands import DOGS_CATS, MELANOMA
 from curvewise.apps.paper.captions import caption_of, title_of
 from curvewise.apps.paper.experiment import Data, Experiment, Outcome, Reading
-from curvewise.apps.paper.gains import LCT, VS, ahead, beta_of, gain_table, gains, told
+from curvewise.apps.paper.gains import (
+    LCT,
+    VS,
+    ahead,
+    beta_of,
+    gain_table,
+    gains,
+    shifted_gains,
+    shifted_table,
+    told,
+)
 from curvewise.apps.paper.profiles import Profile, both
 from curvewise.report.cells import CellAreas
 from curvewise.report.figures import plot_spread
@@ -44,6 +54,7 @@ def _present(data: Data, profile: Profile) -> Outcome:
         tables={
             "AUC by beta and method": statistics_table(cells),
             f"{LCT} less {VS}": gain_table(lines),
+            **shifted_table(shifted_gains(cells)),
         },
         figures={NAME: figure},
     )
@@ -59,11 +70,13 @@ def verdict(cells: Sequence[CellAreas]) -> str:
     worse = last.mean < first.mean and last.std > first.std
     severe = [line for line in gains(cells) if beta_of(line) >= 100]
     mended = ahead(severe, ("mean", "std"))
+    control = [line for line in shifted_gains(cells) if beta_of(line) >= 100]
     return (
         f"That AUC falls and spreads as beta grows {'holds' if worse else 'does not hold'} here: "
         f"VS goes from mean {first.mean:.4f}, std {first.std:.4f} to {last.mean:.4f}, "
         f"{last.std:.4f}. That LCT mends both {'holds' if mended else 'does not hold'}: at "
-        f"beta >= 100 it has the better {told(severe)} (cells, average difference, one seed)."
+        f"beta >= 100 it has the better {told(severe)} (cells, average difference, one seed)"
+        + (f"; beside VS at tau > 0 alone, {told(control)}." if control else ".")
     )
 
 

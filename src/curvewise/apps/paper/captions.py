@@ -12,6 +12,10 @@ TITLES = {
     "fashion-mnist:0/6": "Fashion-MNIST t-shirt/shirt",
     "fashion-mnist:2/4": "Fashion-MNIST pullover/coat",
     "fashion-mnist:1/3": "Fashion-MNIST trouser/dress",
+    "fashion-mnist:3/6": "Fashion-MNIST dress/shirt",
+    "fashion-mnist:4/6": "Fashion-MNIST coat/shirt",
+    "fashion-mnist:5/7": "Fashion-MNIST sandal/sneaker",
+    "fashion-mnist:7/9": "Fashion-MNIST sneaker/boot",
 }
 
 

@@ -4,8 +4,10 @@ from curvewise.apps.paper.bands import CIFAR_BANDS, KAGGLE_BANDS
 from curvewise.apps.paper.beta import BETA
 from curvewise.apps.paper.boxes import MELANOMA_BOX
 from curvewise.apps.paper.controls import CONTROLS
+from curvewise.apps.paper.convergence import CONVERGENCE
 from curvewise.apps.paper.densities import LINEAR_DENSITY
 from curvewise.apps.paper.ensembles import ENSEMBLES
+from curvewise.apps.paper.epochs import EPOCHS_FIGURE
 from curvewise.apps.paper.eval_lambda import EVAL_LAMBDA
 from curvewise.apps.paper.experiment import Experiment
 from curvewise.apps.paper.film import FILM
@@ -39,11 +41,13 @@ EXPERIMENTS = {
         LINEAR_DENSITY,
         OMEGA_SOFTMAX,
         CONTROLS,
+        CONVERGENCE,
         ROBUSTNESS,
         ENSEMBLES,
         METHOD_TABLE,
         FILM,
         BETA,
+        EPOCHS_FIGURE,
         PAIRS_FASHION,
     )
 }

@@ -1,6 +1,7 @@
 """`curvewise paper list|run|page`: every figure and table of the paper as one command."""
 
 import json
+import os
 import shlex
 import sys
 from pathlib import Path
@@ -12,10 +13,12 @@ from rich.table import Column, Table
 
 from curvewise.apps.options import AsJson, CacheDir, DataDir, examples
 from curvewise.apps.sweep_commands import Address, ExecutorName, Gpus, Workers
+from curvewise.data.registry import DATA_VARIABLE
 from curvewise.errors import CurvewiseError, InputError
 
 paper_app = typer.Typer(no_args_is_help=True, help="Redo the paper's figures and tables.")
 
+WIDEST = 500  # characters of a table in the terminal
 ProfileName = Annotated[
     str, typer.Option("--profile", help="laptop (frozen features, small networks) or paper.")
 ]
@@ -30,6 +33,7 @@ def paper_list(
     from curvewise.apps.paper.catalogue import EXPERIMENTS
     from curvewise.apps.paper.listing import listed
 
+    require_data_folder(data_dir)
     rows = [listed(one, _profile(profile, "full", None, data_dir), data_dir)
             for one in EXPERIMENTS.values()]  # fmt: skip
     if as_json:
@@ -39,6 +43,7 @@ def paper_list(
     for row in rows:
         table.add_row(row["name"], row["shows"], f"{row['models']:,}", row["takes"], row["data"])
     Console().print(table)
+    print("Times are for two cores; features of photographs, computed once, take minutes more.")
 
 
 @paper_app.command("run", epilog=examples("paper run table-pairs", "paper run all"))
@@ -46,7 +51,9 @@ def paper_run(
     name: Annotated[str, typer.Argument(help="A name of `paper list`, or all.")],
     profile: ProfileName = "laptop",
     scale: Scale = "full",
-    out: Annotated[Path | None, typer.Option(help="Folder (default: out/paper-PROFILE).")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Folder (default: out/paper-PROFILE, -tiny added).")
+    ] = None,
     weights: Annotated[
         Path | None, typer.Option(help="ImageNet weights of ResNeXt50, for the profile paper.")
     ] = None,
@@ -65,9 +72,13 @@ def paper_run(
     from curvewise.apps.problems import Problems
     from curvewise.apps.sweeping import make_executor
 
+    require_data_folder(data_dir)
+    if cache_dir is not None and cache_dir.exists():
+        require_folder("--cache-dir", cache_dir)
     chosen = list(EXPERIMENTS.values()) if name == "all" else [experiment_named(name)]
     settings = _profile(profile, scale, weights, data_dir)
     folder = out or Path("out") / (f"paper-{profile}" + ("-tiny" if scale == "tiny" else ""))
+    _say_what_weights(chosen, settings)
     failed: dict[str, str] = {}
     shown: list[dict[str, Any]] = []
     with showing() as progress:
@@ -75,7 +86,10 @@ def paper_run(
         for number, one in enumerate(chosen, 1):
             if len(chosen) > 1:
                 print(f"{one.name} ({number} of {len(chosen)})", file=sys.stderr, flush=True)
-            command = shlex.join(["curvewise", "paper", "run", one.name, "--profile", profile])
+            tiny = ["--scale", scale] if scale != "full" else []
+            command = shlex.join(
+                ["curvewise", "paper", "run", one.name, "--profile", profile, *tiny]
+            )
             try:
                 found = run_experiment(
                     one,
@@ -111,9 +125,25 @@ def paper_page(
     """Write all results of a folder to one Markdown page, with data and figures beside it."""
     from curvewise.apps.paper.page import write_page
 
-    count = write_page(folder, page)
-    print(json.dumps({"page": str(page), "experiments": count}) if as_json
-          else f"{count} experiments in {page}")  # fmt: skip
+    count, kept = write_page(folder, page)
+    if as_json:
+        print(json.dumps({"page": str(page), "experiments": count, "kept": kept}))
+    else:
+        print(f"{count} experiments in {page}" + (f", {kept} as they were" if kept else ""))
+
+
+def require_folder(option: str, path: Path | None) -> None:
+    """Raise if a folder was named that is not there, before hours of work without it."""
+    if path is not None and not path.is_dir():
+        raise InputError(f"{option} must be a folder, got {path}")
+
+
+def require_data_folder(data_dir: Path | None) -> None:
+    """Raise if the data folder that an option or the environment names is not there."""
+    require_folder("--data-dir", data_dir)
+    named = os.environ.get(DATA_VARIABLE)
+    if data_dir is None and named:
+        require_folder(DATA_VARIABLE, Path(named))
 
 
 def _profile(name: str, scale: str, weights: Path | None, data_dir: Path | None) -> Any:
@@ -124,6 +154,18 @@ def _profile(name: str, scale: str, weights: Path | None, data_dir: Path | None)
         raise InputError(f"there is no weights file {weights}")
     there = source_missing("melanoma", data_dir) is None
     return Profile(name, scale, None if weights is None else str(weights), there)
+
+
+def _say_what_weights(chosen: list[Any], profile: Any) -> None:
+    """Say before the training that a pretrained network will not be one."""
+    specs = [spec for one in chosen for spec in one.sweeps(profile)]
+    names = {run.network["name"] for spec in specs for run in spec.runs()}
+    if profile.weights is None and "resnext50-32x4d" in names:
+        print(
+            "curvewise: warning: without --weights ResNeXt50 starts from random weights, which is "
+            "not the paper's protocol",
+            file=sys.stderr,
+        )
 
 
 def _plain(name: str, found: Any) -> dict[str, Any]:
@@ -140,10 +182,12 @@ def _print(experiment: Any, found: Any) -> None:
 
     console = Console()
     for title, rows in found.outcome.tables.items():
-        table = Table(*rows[0], title=title)
+        table = Table(*(Column(name, no_wrap=True) for name in rows[0]), title=title)
         for row in rows:
             table.add_row(*(shown_value(value) for value in row.values()))
-        console.print(table)
+        # A table that is too wide for the terminal goes on in the next line: cut numbers say less.
+        width = max(console.width, Console(width=WIDEST).measure(table).maximum)
+        Console(width=width).print(table, soft_wrap=True)
     if experiment.published:
         print(f"Published: {experiment.published}.")
     print(found.outcome.verdict)

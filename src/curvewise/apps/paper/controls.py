@@ -58,13 +58,7 @@ def _present(data: Data, profile: Profile) -> Outcome:
     noise = noise_table(cells, cells_from(data["repeats"]))
     pairs = len({cell.task for cell in cells})
     seeds = len({cell.seed for cell in cells})
-    differences = {
-        f"{name} of AUC": {
-            arm: list(task_differences(cells, VS, arm, statistic).values())
-            for arm in (LCT, *controls)
-        }
-        for name, statistic in (("mean", "mean"), ("minimum", "min"), ("std", "std"))
-    }
+    differences = arm_differences(cells, (LCT, *controls))
     title = (
         f"AUC of each method less that of {VS}, {pairs} Fashion-MNIST pairs, {seeds} seeds averaged"
         f"\n({profile.caption('fashion-mnist')})"
@@ -87,6 +81,18 @@ def _present(data: Data, profile: Profile) -> Outcome:
     )
 
 
+def arm_differences(
+    cells: Sequence[CellAreas], arms: Sequence[str]
+) -> dict[str, dict[str, list[float]]]:
+    """Return mean, minimum and std of AUC of each arm less that of VS, a value a pair."""
+    return {
+        f"{name} of AUC": {
+            arm: list(task_differences(cells, VS, arm, statistic).values()) for arm in arms
+        }
+        for name, statistic in (("mean", "mean"), ("minimum", "min"), ("std", "std"))
+    }
+
+
 def without_empty_notes(rows: Rows) -> Rows:
     """Return rows without their notes if none says anything."""
     if any(row["note"] for row in rows):
@@ -97,9 +103,8 @@ def without_empty_notes(rows: Rows) -> Rows:
 def noise_table(cells: Sequence[CellAreas], repeated: Sequence[CellAreas]) -> Rows:
     """Return a row for each method and repeated setting: std over repeats, std over settings.
 
-    Both are root mean squares over the tasks that were repeated, at the same seed. The share of
-    variance is the square of their ratio; it may exceed 1 by chance or where a setting is worse
-    than most.
+    Both are root mean squares over the tasks that were repeated, at the same seed. The ratio of
+    variances is above 1 where a setting is more a matter of luck than most.
     """
     places = {(cell.task, cell.seed) for cell in repeated}
     there = [cell for cell in cells if (cell.task, cell.seed) in places]
@@ -126,7 +131,7 @@ def noise_table(cells: Sequence[CellAreas], repeated: Sequence[CellAreas]) -> Ro
                     "models": sum(len(areas) for (o, _), areas in groups.items() if o == omega),
                     "std over repeats": within,
                     "std over settings": over,
-                    "share of variance": within**2 / over**2 if over else float("nan"),
+                    "ratio of variances": within**2 / over**2 if over else float("nan"),
                 }
             )
     return rows
@@ -168,13 +173,13 @@ def verdict(tests: Rows, noise: Rows) -> str:
 
 
 def _chance(noise: Rows) -> str:
-    """Say how much of the variance over settings is there when settings do not vary."""
+    """Say how much one setting varies when it is trained again, beside all settings."""
     shares: dict[str, list[float]] = {}
     for row in noise:
-        if row["share of variance"] == row["share of variance"]:
-            shares.setdefault(row["method"], []).append(row["share of variance"])
-    told = " and ".join(f"{np.mean(own):.0%} ({name})" for name, own in shares.items())
-    return f" Of the variance over settings, {told} is there without varying them." if told else ""
+        if row["ratio of variances"] == row["ratio of variances"]:
+            shares.setdefault(row["method"], []).append(row["ratio of variances"])
+    told = " and ".join(f"{np.mean(own):.2g} ({name})" for name, own in shares.items())
+    return f" One setting trained again has {told} of the variance over settings." if told else ""
 
 
 def _is_ahead(row: dict[str, float]) -> bool:

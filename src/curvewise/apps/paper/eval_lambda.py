@@ -1,9 +1,11 @@
 """One LCT model scored at tau = 0, 1, 2, 3: its ROC curves, and what a fixed threshold does."""
 
+from textwrap import fill
 from typing import Any
 
 import numpy as np
 
+from curvewise.apps.paper.captions import title_of
 from curvewise.apps.paper.experiment import Data, Experiment, Outcome, Reading, Rows
 from curvewise.apps.paper.profiles import Profile
 from curvewise.errors import InputError
@@ -17,6 +19,7 @@ TASK, BETA = "cifar10:cat/dog", 100
 TAUS = (0.0, 1.0, 2.0, 3.0)
 # The paper gives the density alone; omega and gamma are those that leave the loss to tau.
 MODEL = {"method": "lct", "omega": 0.5, "gamma": 0.0, "tau": "0:3:0"}
+LETTERS = 72  # of a title that fit above the figure
 SAME_AREA, MOVED = 0.01, 0.1  # AUC that differs by less is the same; TPR by more has moved
 
 
@@ -58,7 +61,8 @@ def _present(data: Data, profile: Profile) -> Outcome:
         )
         for row in data["points"]
     }
-    title = f"One LCT model, {TASK}, beta = {BETA}\n({profile.caption(TASK)})"
+    told = fill(f"({profile.caption(TASK)})", LETTERS)
+    title = f"One LCT model, {title_of(TASK)}, beta = {BETA}\n{told}"
     table = evaluation_table(data["points"], curves)
     return Outcome(
         verdict=verdict(table),

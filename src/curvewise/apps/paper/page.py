@@ -12,46 +12,94 @@ from curvewise.apps.paper.running import draw_experiment, markdown_table
 from curvewise.apps.sweeping import duration
 from curvewise.errors import InputError
 
+RECORDED = {
+    *("name", "command", "profile", "scale", "date", "seconds", "machine", "versions", "models"),
+    *("data", "figures"),
+}
 START = "<!-- experiments: written by `curvewise paper page`; edit above this line only -->"
 
 
-def write_page(folder: Path, page: Path) -> int:
+def write_page(folder: Path, page: Path) -> tuple[int, int]:
     """Write the results in a folder to a Markdown page; data and figures go beside it.
 
-    What stands above the line START stays as it is, so that it may say what all of it means.
-    Returns how many experiments there are.
+    What stands above the line START stays as it is, so that it may say what all of it means, and
+    so do the sections of experiments that the folder has no results of. Returns how many
+    experiments were written, and how many were kept.
     """
+    if not folder.is_dir():
+        raise InputError(f"there is no folder {folder}")
+    if page.suffix != ".md":
+        raise InputError(f"the page must be a file such as {page.with_suffix('.md')}, got {page}")
     records = {name: _record(folder, name) for name in EXPERIMENTS}
     there = {name: record for name, record in records.items() if record is not None}
     if not there:
         raise InputError(f"{folder} has no results of `curvewise paper run`")
+    before, old = _read_page(page)
     beside = page.parent / page.stem
+    for name, record in there.items():
+        _refuse_less(record, _record(beside, name), page)
+    # All sections before anything is written: a damaged file must not leave half a page.
+    new = {
+        name: section(EXPERIMENTS[name], record, folder, beside.name)
+        for name, record in there.items()
+    }
     beside.mkdir(parents=True, exist_ok=True)
-    for record in there.values():
-        kept = [file for file in record["figures"] if file.endswith(".png")]
-        for file in (*record["data"], *kept, f"{record['name']}.json"):
-            shutil.copyfile(folder / file, beside / file)
-    before = page.read_text().partition(START)[0] if page.exists() else "# The paper's results\n\n"
-    sections = [section(EXPERIMENTS[name], record, beside) for name, record in there.items()]
-    page.write_text(before + "\n\n".join([START, *sections]) + "\n")
-    return len(there)
+    if folder.resolve() != beside.resolve():
+        for record in there.values():
+            kept = [file for file in record["figures"] if file.endswith(".png")]
+            for file in (*record["data"], *kept, f"{record['name']}.json"):
+                shutil.copyfile(folder / file, beside / file)
+    both = old | new
+    sections = [both[name] for name in EXPERIMENTS if name in both]
+    page.write_text(before + "\n\n".join([START, *sections]) + "\n", encoding="utf-8")
+    return len(new), len(sections) - len(new)
 
 
-def section(experiment: Experiment, record: dict[str, Any], beside: Path) -> str:
-    """Return an experiment's part of the page; tables are made from the CSV files in `beside`."""
+def _refuse_less(record: dict[str, Any], old: dict[str, Any] | None, page: Path) -> None:
+    """Raise if a page has an experiment at another profile or scale, whose numbers would go."""
+    new = record["profile"], record["scale"]
+    if old is not None and (old["profile"], old["scale"]) != new:
+        raise InputError(
+            f"{page} has {record['name']} of the profile {old['profile']} at the scale "
+            f"{old['scale']}, which that of {new[0]} at {new[1]} would replace: name another page"
+        )
+
+
+def _read_page(page: Path) -> tuple[str, dict[str, str]]:
+    """Return what stands above the experiments of a page, and its sections by name."""
+    if not page.exists():
+        return "# The paper's results\n\n", {}
+    try:
+        before, _, rest = page.read_text(encoding="utf-8").partition(START)
+    except UnicodeDecodeError:
+        raise InputError(f"{page} must be a Markdown file in UTF-8, got something else") from None
+    parts = [part.strip() for part in rest.split("\n## ")[1:]]
+    return before, {part.partition("\n")[0]: f"## {part}" for part in parts}
+
+
+def section(experiment: Experiment, record: dict[str, Any], folder: Path, beside: str) -> str:
+    """Return an experiment's part of the page; tables are made from the CSV files in a folder.
+
+    `beside` is the folder that the page links to.
+    """
     profile = Profile(record["profile"], record["scale"])
-    outcome = draw_experiment(experiment, profile, beside, save=False).outcome
+    try:
+        outcome = draw_experiment(experiment, profile, folder, save=False).outcome
+    except (OSError, ValueError, KeyError, IndexError, TypeError) as error:
+        raise InputError(
+            f"the data of {experiment.name} in {folder} cannot be used ({error}); run it again"
+        ) from None
+    trained = f"{record['models']:,} models, {duration(record['seconds'])} of one core to train, "
     about = (
-        f"`{record['command']}`, {record['date']}, {record['models']:,} models, "
-        f"{duration(record['seconds'])} (less what the store had), {record['machine']}, torch "
-        f"{record['versions']['torch']}. Data: "
-        + ", ".join(f"[{file}]({beside.name}/{file})" for file in record["data"])
+        f"`{record['command']}`, {record['date']}, {trained if record['models'] else ''}"
+        f"{record['machine']}, torch {record['versions']['torch']}. Data: "
+        + ", ".join(f"[{file}]({beside}/{file})" for file in record["data"])
     )
     parts = [f"## {experiment.name}", f"{experiment.shows}.", about]
     if experiment.published:
         parts.append(f"Published: {experiment.published}.")
     parts += [
-        f"![{experiment.shows}]({beside.name}/{file})"
+        f"![{experiment.shows}]({beside}/{file})"
         for file in record["figures"]
         if file.endswith(".png")
     ]
@@ -64,5 +112,10 @@ def _record(folder: Path, name: str) -> dict[str, Any] | None:
     file = folder / f"{name}.json"
     if not file.is_file():
         return None
-    record: dict[str, Any] = json.loads(file.read_text())
+    try:
+        record = json.loads(file.read_text(encoding="utf-8"))
+    except ValueError:
+        record = None
+    if not isinstance(record, dict) or not record.keys() >= RECORDED:
+        raise InputError(f"{file} is no record of `curvewise paper run`; run {name} again")
     return record

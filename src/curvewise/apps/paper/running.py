@@ -1,9 +1,8 @@
 """Run an experiment: the missing part of its sweeps, its data as CSV, its tables and figures."""
 
 import json
-import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -21,6 +20,7 @@ from curvewise.sweep.run import machine, versions
 from curvewise.sweep.store import Store
 
 STORE = "runs.db"
+NO_RESULT = "At the tiny scale nothing is trained long enough to be a result. "
 
 
 @dataclass(frozen=True)
@@ -43,18 +43,25 @@ def run_experiment(
 
     Experiments that need the same models share them through the store in `folder`.
     """
+    if folder.exists() and not folder.is_dir():
+        raise InputError(f"--out must be a folder, got the file {folder}")
     folder.mkdir(parents=True, exist_ok=True)
-    started = time.perf_counter()
-    specs = experiment.sweeps(profile)
+    _refuse_others(experiment.name, profile, folder)
+    specs, seconds = experiment.sweeps(profile), 0.0
     if specs:
         with Store(folder / STORE) as store:
             for spec in specs:
                 done = sweep(spec, store, executor, problems)
                 if done.failed:
+                    first = next(iter(store.runs(spec.name, state="failed")))
+                    *_, cause = first.message.strip().splitlines() or ["no message"]
                     raise InputError(
-                        f"{done.failed} runs of {spec.name} failed; `curvewise sweep status "
-                        f"{folder / STORE} --failed` says why, and the same command tries again"
+                        f"{done.failed} runs of {spec.name} failed, one of them with: "
+                        f"{cause}; `curvewise sweep status {folder / STORE} --failed` has "
+                        "all, and the same command tries again"
                     )
+            # Of training, whenever that was: a run that was stopped, or finds models, took as long.
+            seconds = sum(row.seconds for spec in specs for row in store.status(spec.name))
             data = experiment.collect(Reading(profile, store, problems))
     else:
         data = experiment.collect(Reading(profile, None, problems))
@@ -66,7 +73,7 @@ def run_experiment(
         "profile": profile.name,
         "scale": profile.scale,
         "date": datetime.now(UTC).date().isoformat(),
-        "seconds": round(time.perf_counter() - started, 1),
+        "seconds": round(seconds, 3),
         "machine": machine(),
         "versions": dict(versions()),
         "models": sum(spec.size for spec in specs),
@@ -79,11 +86,27 @@ def run_experiment(
     return Shown(shown.outcome, [*files, *shown.files])
 
 
+def _refuse_others(name: str, profile: Profile, folder: Path) -> None:
+    """Raise if a folder holds this experiment's results of another profile or scale."""
+    try:
+        record = json.loads((folder / f"{name}.json").read_text())
+        found = (record["profile"], record["scale"])
+    except (OSError, ValueError, TypeError, KeyError):
+        return  # none, or damaged: there is nothing to lose
+    if found != (profile.name, profile.scale):
+        raise InputError(
+            f"{folder} has results of {name} of the profile {found[0]} at the scale {found[1]}, "
+            f"which a run of {profile.name} at {profile.scale} would replace: name another --out"
+        )
+
+
 def draw_experiment(
     experiment: Experiment, profile: Profile, folder: Path, *, save: bool = True
 ) -> Shown:
     """Make tables and figures from the CSV files in a folder alone."""
     outcome = experiment.present(read_data(experiment.name, folder), profile)
+    if profile.scale == "tiny":
+        outcome = replace(outcome, verdict=f"{NO_RESULT}{outcome.verdict}")
     files = []
     for name, figure in outcome.figures.items() if save else ():
         for suffix in (".png", ".svg"):

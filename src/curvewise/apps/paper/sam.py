@@ -1,5 +1,6 @@
 """Sharpness-aware minimisation against LCT: AUC over rho on cat/dog at beta = 100."""
 
+from math import sqrt
 from typing import Any
 
 from curvewise.apps.paper.areas import area_rows, cells_from
@@ -108,7 +109,8 @@ def verdict(lines: dict[str, CellStatistics]) -> str:
     naive = bool(large) and all(line.mean < NAIVE for line in large.values())
     parts = [
         f"That rho = {PUBLISHED_BEST:g} is best {_holds(best == PUBLISHED_BEST)}: of VS, "
-        f"{optimizer_of(best)} has the highest mean AUC, {plain[best].mean:.4f}",
+        f"{optimizer_of(best)} has the highest mean AUC, {plain[best].mean:.4f}"
+        + _next(plain, best),
         f"that rho >= {LARGE:g} gives naive classifiers {_holds(naive)}: "
         + ", ".join(f"{line.mean:.4f} at {rho:g}" for rho, line in large.items()),
     ]
@@ -132,6 +134,19 @@ def verdict(lines: dict[str, CellStatistics]) -> str:
                 f"{both.mean:.4f} against {trained.mean:.4f}"
             )
     return "; ".join(parts) + "."
+
+
+def _next(plain: dict[float, CellStatistics], best: float) -> str:
+    """Return in brackets who comes next, and how much of the distance may be chance."""
+    others = [rho for rho in plain if rho != best]
+    if not others:
+        return ""
+    rho = max(others, key=lambda rho: plain[rho].mean)
+    variances = [line.std**2 / line.models for line in (plain[best], plain[rho])]
+    return (
+        f" (next {optimizer_of(rho)}, {plain[rho].mean:.4f}, the difference having a standard "
+        f"error of {sqrt(sum(variances)):.4f})"
+    )
 
 
 def _holds(claim: bool) -> str:

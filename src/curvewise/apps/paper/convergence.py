@@ -1,0 +1,184 @@
+"""Is training at its end? All arms and controls again, three times as long, with validation."""
+
+from typing import Any
+
+import numpy as np
+
+from curvewise.apps.paper.areas import area_rows, cells_from
+from curvewise.apps.paper.controls import (
+    COLORS,
+    DRAWN,
+    FILM,
+    FOUR,
+    LCT,
+    VS,
+    arm_differences,
+    without_empty_notes,
+)
+from curvewise.apps.paper.experiment import Data, Experiment, Outcome, Reading, Rows
+from curvewise.apps.paper.profiles import Profile
+from curvewise.report.control_figures import plot_arm_differences
+from curvewise.report.dyadic import holm_rows, pair_tests
+from curvewise.report.ensemble_growth import with_ensembles
+from curvewise.sweep.methods import METHODS
+from curvewise.sweep.spec import Spec
+
+NAME = "table-convergence"
+EPOCHS = {"laptop": (20, 60), "paper": (167, 500)}
+VALIDATION = 0.25  # of the training data, for seeing whether training has settled
+FLAT = 0.005  # a change of AUC on validation, averaged over settings and seeds
+ARMS = {VS: "vs", FILM: "constant-film", DRAWN: "unconditioned", LCT: "lct"}
+OTHERS = (LCT, FILM, DRAWN, FOUR)
+STATISTICS = ("mean", "min", "std")
+SETTINGS = {"omega": [0.5, 0.9], "gamma": 0.2}  # with four tau, or densities of it: eight
+PLACE = ("task", "seed", "method", "omega", "gamma", "tau")  # what tells a model from others
+
+
+def epochs_of(profile: Profile) -> tuple[int, int]:
+    """Return the two lengths of training that are compared."""
+    return (1, 2) if profile.scale == "tiny" else EPOCHS[profile.name]
+
+
+def _sweeps(profile: Profile) -> list[Spec]:
+    # The cosine of this preset fits any number of epochs; milestones would not.
+    recipe = {"preset": "quick", "film_init": "paper"} if profile.name == "paper" else {}
+    specs = []
+    for name, epochs in zip(("shorter", "longer"), epochs_of(profile), strict=True):
+        methods = [
+            {
+                "method": arm,
+                **SETTINGS,
+                "tau": list((METHODS[arm].paper or {})["tau"]),
+                "epochs": epochs,
+            }
+            for arm in ARMS.values()
+        ]
+        specs.append(
+            profile.spec(
+                f"{NAME}-{name}",
+                ["fashion-mnist:pairs"],
+                methods,
+                seeds=(0, 1),
+                validation=VALIDATION,
+                recipe=recipe,
+            )
+        )
+    return specs
+
+
+def _collect(reading: Reading) -> Data:
+    return {
+        name: _rows(reading, f"{NAME}-{name}")  # a file each: they would be long together
+        for name in ("shorter", "longer")
+    }
+
+
+def _rows(reading: Reading, sweep: str) -> Rows:
+    """Return the areas of a sweep's models and of the ensembles of VS, those on validation too."""
+    validation = {
+        _key({"method": run.label, **run.settings, "task": run.task, "seed": run.seed}): value
+        for run, value in (
+            (record.run, record.metrics["validation_auc"]) for record in reading.records(sweep)
+        )
+    }
+    cells = [with_ensembles(cell, VS, FOUR, ("omega", "gamma")) for cell in reading.cells(sweep)]
+    return [{**row, "validation_auc": validation.get(_key(row))} for row in area_rows(cells)]
+
+
+def _key(row: dict[str, Any]) -> tuple[Any, ...]:
+    return tuple(row[name] for name in PLACE)
+
+
+def _present(data: Data, profile: Profile) -> Outcome:
+    epochs = epochs_of(profile)
+    both = (data["shorter"], data["longer"])
+    flat = flat_table(*both, epochs)
+    cells = [cells_from(rows) for rows in both]
+    tests = holm_rows(
+        [
+            {"epochs": number, **row}
+            for number, own in zip(epochs, cells, strict=True)
+            for arm in OTHERS
+            for row in pair_tests(own, VS, arm, STATISTICS)
+        ]
+    )
+    pairs, seeds = (len({row[name] for row in data["longer"]}) for name in ("task", "seed"))
+    title = (
+        f"After {epochs[1]} epochs: AUC of each method less that of {VS}, {pairs} Fashion-MNIST "
+        f"pairs, {seeds} seeds averaged\n({profile.caption('fashion-mnist')})"
+    )
+    figure = plot_arm_differences(arm_differences(cells[1], OTHERS), COLORS, title=title)
+    return Outcome(
+        verdict=verdict(flat, tests, epochs),
+        tables={
+            f"AUC after {epochs[0]} and {epochs[1]} epochs, averages over pairs, seeds and "
+            f"settings; on validation, a pair is settled if it changes by {FLAT:g} at most": flat,
+            f"Each method against {VS} on the test part": without_empty_notes(tests),
+        },
+        figures={NAME: figure},
+    )
+
+
+def flat_table(shorter: Rows, longer: Rows, epochs: tuple[int, int]) -> Rows:
+    """Return a row for each method: AUC on validation and test after either number of epochs."""
+    table: Rows = []
+    for method in (*ARMS, FOUR):
+        row: dict[str, Any] = {"method": method}
+        for part, column in (("validation", "validation_auc"), ("test", "auc")):
+            first, second = (_by_task(rows, method, column) for rows in (shorter, longer))
+            tasks = [task for task in first if task in second]
+            change = np.array([second[task] - first[task] for task in tasks])
+            for number, values in zip(epochs, (first, second), strict=True):
+                row[f"{part}, {number}"] = float(np.mean(list(values.values()))) if tasks else None
+            row[f"{part}, change"] = float(change.mean()) if tasks else None
+            if part == "validation":
+                settled = int((np.abs(change) <= FLAT).sum())
+                row["pairs settled"] = f"{settled} of {len(tasks)}" if tasks else None
+                fell = int((change < -FLAT).sum())
+                row["pairs that fell"] = f"{fell} of {len(tasks)}" if tasks else None
+        table.append(row)
+    return table
+
+
+def _by_task(rows: Rows, method: str, column: str) -> dict[str, float]:
+    """Return the mean of a column over settings and seeds, task by task."""
+    found: dict[str, list[float]] = {}
+    for row in rows:
+        if row["method"] == method and row[column] is not None:
+            found.setdefault(row["task"], []).append(row[column])
+    return {task: float(np.mean(values)) for task, values in found.items()}
+
+
+def verdict(flat: Rows, tests: Rows, epochs: tuple[int, int]) -> str:
+    """Say what more training changes, and what LCT gains over VS when it is at its end."""
+    arms = [row for row in flat if row["validation, change"] is not None]
+    told = ", ".join(
+        f"{row['method']} {row['validation, change']:+.4f} (settled on {row['pairs settled']})"
+        for row in arms
+    )
+    gains = "; ".join(
+        f"after {number} epochs "
+        + ", ".join(
+            f"{row['AUC']} {row['difference']:+.4f} (better on {row['better']} of {row['pairs']})"
+            for row in tests
+            if row["epochs"] == number and row["method"] == LCT
+        )
+        for number in epochs
+    )
+    moved = [row["method"] for row in arms if abs(row["validation, change"]) > FLAT]
+    state = f"not flat for {', '.join(moved)}" if moved else "flat for all arms"
+    return (
+        f"From {epochs[0]} to {epochs[1]} epochs AUC on validation, averaged over pairs, is "
+        f"{state} (within {FLAT:g}): {told}. LCT less VS on the test part: {gains}."
+    )
+
+
+CONVERGENCE = Experiment(
+    name=NAME,
+    shows="all arms and controls after training and after training three times as long, AUC on "
+    "validation: 45 Fashion-MNIST pairs, two seeds",
+    published="",
+    sweeps=_sweeps,
+    collect=_collect,
+    present=_present,
+)
