@@ -318,6 +318,10 @@ PARAMETERS = [
     ({"network": lambda _, __: nn.ReLU()}, "must hold an nn.Linear, got ReLU"),
     ({"network": lambda s, c: SoftmaxAtTheEnd(s[0], c)}, "must end in the linear layer 'last'"),
     ({"network": lambda s, c: nn.Linear(s[0], c + 1)}, "network must give 2 logits, got 3"),
+    (
+        {"network": lambda s, c: nn.Linear(s[0] + 1, c)},
+        r"network must take rows of the shape \(\d+,\) that it is told, got: mat1 and mat2",
+    ),
 ]
 
 

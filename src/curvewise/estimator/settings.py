@@ -182,4 +182,19 @@ def _built(network: Any, in_shape: tuple[int, ...], n_classes: int, seed: int) -
     last = made.get_submodule(find_last_linear(made))
     if last.out_features != n_classes:
         raise InputError(f"network must give {n_classes} logits, got {last.out_features}")
+    _tried(made, in_shape)
     return made
+
+
+@torch.no_grad()
+def _tried(network: nn.Module, in_shape: tuple[int, ...]) -> None:
+    """Raise if a network cannot take rows of a shape, before anything is trained."""
+    mode = network.training
+    try:
+        network.eval()(torch.zeros(2, *in_shape))  # eval: statistics of batches stay as they are
+    except (RuntimeError, TypeError, ValueError, IndexError) as error:
+        reason = str(error).splitlines()[0]
+        raise InputError(
+            f"network must take rows of the shape {in_shape} that it is told, got: {reason}"
+        ) from error
+    network.train(mode)
