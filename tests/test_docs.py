@@ -79,3 +79,21 @@ def test_the_reference_tells_each_parameters_own_default(site):
     for name in ("learning_rate", "weight_decay", "steps", "batch_size", "random_state", "verbose"):
         default = re.escape(repr(defaults[name].default))
         assert re.search(rf" {name} \([^()]*default: {default} \)", text), name
+
+
+def cells_of(line):
+    return [cell.strip() for cell in line.strip("|").split("|")]
+
+
+def test_the_page_on_what_to_draw_has_the_numbers_of_the_results():
+    section = (DOCS / "results" / "paper.md").read_text().partition("\n## fig-lambda-choice\n")[2]
+    first = {}  # of the values that a choice is scored at, the top of the range
+    for line in section.partition("\n## ")[0].splitlines():
+        if line.startswith("| ") and len(cells_of(line)) == 9:
+            first.setdefault(cells_of(line)[0], cells_of(line)[3:7])
+    page = (DOCS / "howto" / "choosing-what-to-draw.md").read_text().splitlines()
+    shown = [cells_of(line) for line in page if line.startswith("| ") and line.count("|") == 6]
+    found = {name.replace("nothing", "none"): numbers for name, *numbers in shown}
+    found = {name: numbers for name, numbers in found.items() if name in first}
+    assert found == {name: first[name] for name in found}
+    assert len(found) == 5

@@ -158,10 +158,15 @@ def main(arguments: list[str] | None = None) -> None:
     chosen.csv.parent.mkdir(parents=True, exist_ok=True)
     for number, (dataset, fold, way) in enumerate(left, 1):
         rows.append(measured(dataset, fold, way))
-        pd.DataFrame(rows).round(6).to_csv(chosen.csv, index=False)
+        whole = chosen.csv.with_suffix(".part")
+        pd.DataFrame(rows).round(6).to_csv(whole, index=False)
+        whole.replace(chosen.csv)  # a kill leaves the file of before
         print(
             f"{number}/{len(left)}: {dataset}, fold {fold}, {', '.join(map(str, way))}", flush=True
         )
+    lacking = len(list(missing(pd.DataFrame(rows))))
+    if lacking:
+        raise InputError(f"{chosen.csv} lacks {lacking} fits; the same command without --summary")
     print(summary(pd.DataFrame(rows)))
 
 

@@ -119,13 +119,13 @@ class Conditioned(nn.Module):
     ) -> None:
         super().__init__()
         self.layer = layer
-        tap = _Tap()
+        tap = Tap()
         object.__setattr__(self, "_tap", tap)  # a reference; the module itself is in the body
         self.body = _replaced(network, layer, tap)
         self.linear = network.get_submodule(layer)
         self.film, self.film_logits = film, film_logits
 
-    _tap: "_Tap"
+    _tap: "Tap"
 
     def features(self, x: Any) -> Tensor:
         """Return the input of the last linear layer."""
@@ -160,12 +160,13 @@ class Conditioned(nn.Module):
         return torch.stack([self.head(features, lam) for lam in lams])
 
 
-class _Tap(nn.Module):
+class Tap(nn.Module):
     """Stands where the linear layer was: passes its input on and remembers it for the check."""
 
     seen: tuple[Tensor, int] | None = None
 
     def forward(self, x: Tensor) -> Tensor:
+        """Return x."""
         if not torch.compiler.is_compiling():
             self.seen = (x, _version(x))
         return x

@@ -300,3 +300,25 @@ def test_labels_to_choose_by_are_checked(fitted):
     x, y = simulated(50, 3)
     with pytest.raises(InputError, match="a label in every row, got none in row 0"):
         fitted.choose_operating_point(x, [None, *y[1:]], max_fpr=0.1)
+
+
+def test_models_of_other_seeds_refuse_a_point_also_without_recalibration():
+    one = {**FAST, "n_members": 1, "trees": 0}  # nothing is left out, so nothing is recalibrated
+    first = cw.LCTClassifier(**one).fit(X, Y)
+    others = [
+        cw.LCTClassifier(**{**one, "random_state": 1}).fit(X, Y),
+        cw.VSClassifier(**one).fit(X, Y),
+    ]
+    point = first.choose_operating_point(X_CAL, Y_CAL, max_fpr=0.05)
+    assert cw.LCTClassifier(**one).fit(X, Y).predict(NEW[:5], at=point).shape == (5,)  # the same
+    for other in others:
+        with pytest.raises(InputError, match="at must be a point that this model's"):
+            other.predict(NEW[:5], at=point)
+
+
+def test_a_rate_that_no_threshold_keeps_is_told(fitted):
+    top = fitted.rare_log_odds(X_CAL).argmax()
+    labels = np.where(np.arange(len(X_CAL)) == top, "well", "ill")
+    with pytest.warns(UserWarning, match="no finite threshold keeps this rate on these rows"):
+        point = fitted.choose_operating_point(X_CAL, labels, max_fpr=0.0, confidence=None)
+    assert point.threshold == inf

@@ -202,3 +202,17 @@ def test_one_rare_row_leaves_nothing_to_judge_trees_by():
 def test_a_wrong_number_of_trees_is_refused(trees):
     with pytest.raises(InputError, match="trees must be"):
         cw.LCTClassifier(trees=trees).fit(X, Y)
+
+
+def test_a_warm_start_that_breaks_off_leaves_the_model_as_it_was(monkeypatch):
+    made = cw.LCTClassifier(**FAST, trees=12, warm_start=True).fit(X, Y)
+    before, share = made.decision_function(X), made.tree_share_
+
+    def stopped(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("curvewise.estimator.classifier.fit_recalibration", stopped)
+    with pytest.raises(KeyboardInterrupt):
+        made.set_params(n_members=made.n_members + 3).fit(X, Y)
+    assert made.tree_share_ == share
+    np.testing.assert_array_equal(made.decision_function(X), before)

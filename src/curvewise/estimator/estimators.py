@@ -31,7 +31,8 @@ class LCTClassifier(PointClassifier):
     tau_range
         What tau is drawn from.
     steps, batch_size
-        Length of training and rows a step; None chooses both by the number of rows.
+        Length of training and rows a step; None chooses both by the number of rows (a small
+        network with convolutions always trains 600 steps).
     learning_rate, weight_decay
         Those of AdamW.
     backbone
@@ -116,7 +117,7 @@ class VSClassifier(PointClassifier):
 
     def __init__(
         self,
-        omega: float = 0.5,
+        omega: float | Sequence[float] = 0.5,
         gamma: float = 0.0,
         tau: float = 0.0,
         *,
@@ -156,5 +157,6 @@ class VSClassifier(PointClassifier):
         self.verbose = verbose
 
     def _settings(self) -> Settings:
-        require_open("omega", self.omega, 0, 1)  # at an end one class would count for nothing
+        if not isinstance(self.omega, Sequence) or isinstance(self.omega, str):
+            require_open("omega", self.omega, 0, 1)  # at an end one class would count for nothing
         return Settings.of(self, fixed=(self.omega, self.gamma, self.tau))

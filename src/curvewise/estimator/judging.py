@@ -1,5 +1,6 @@
 """What members are worth, by the rows that they left out."""
 
+from copy import copy
 from typing import Any
 
 import numpy as np
@@ -68,7 +69,7 @@ def joined(before: Ensemble | None, made: Ensemble) -> Ensemble:
     made.class_counts = before.class_counts + made.class_counts
     made.oversampling = before.oversampling + made.oversampling
     made.merit = merits
-    made.trees = before.trees
+    made.trees = copy(before.trees)  # weighed anew: what was fitted before must stay as it is
     return made
 
 

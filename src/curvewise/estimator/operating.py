@@ -43,7 +43,8 @@ def choose_point(
     if not known:
         return point
     # What a promise lacks is worth knowing; that it holds is not said of rows that are known.
-    note = f"{APPROXIMATE}; {point.note}" if np.isinf(point.threshold) else APPROXIMATE
+    lacks = point.note and np.isinf(point.threshold)
+    note = f"{APPROXIMATE}; {point.note}" if lacks else APPROXIMATE
     return replace(point, confidence=None, note=note)
 
 

@@ -82,7 +82,7 @@ class Settings:
     n_members: int = 18
     hidden: tuple[int, ...] = (64, 64)
     tau: tuple[float, float] = (0.0, 3.0)
-    fixed: tuple[float, float, float] | None = None
+    fixed: tuple[float | Sequence[float], float, float] | None = None
     steps: int | None = None
     batch_size: int | None = None
     learning_rate: float = 2e-3
@@ -177,23 +177,23 @@ def _built(network: Any, in_shape: tuple[int, ...], n_classes: int, seed: int) -
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         made = network(in_shape, n_classes)
-    if not isinstance(made, nn.Module):
-        raise InputError(f"network must return an nn.Module, got {type(made).__name__}")
-    last = made.get_submodule(find_last_linear(made))
-    if last.out_features != n_classes:
-        raise InputError(f"network must give {n_classes} logits, got {last.out_features}")
-    _tried(made, in_shape)
+        if not isinstance(made, nn.Module):
+            raise InputError(f"network must return an nn.Module, got {type(made).__name__}")
+        last = made.get_submodule(find_last_linear(made))
+        if last.out_features != n_classes:
+            raise InputError(f"network must give {n_classes} logits, got {last.out_features}")
+        _tried(made, in_shape)  # lazy layers draw their weights here
     return made
 
 
 @torch.no_grad()
 def _tried(network: nn.Module, in_shape: tuple[int, ...]) -> None:
     """Raise if a network cannot take rows of a shape, before anything is trained."""
-    mode = network.training
+    mode, device = network.training, next(network.parameters()).device
     try:
-        network.eval()(torch.zeros(2, *in_shape))  # eval: statistics of batches stay as they are
+        network.eval()(torch.zeros(2, *in_shape, device=device))  # eval: batch statistics stay
     except (RuntimeError, TypeError, ValueError, IndexError) as error:
-        reason = str(error).splitlines()[0]
+        reason, *_ = str(error).splitlines() or [type(error).__name__]
         raise InputError(
             f"network must take rows of the shape {in_shape} that it is told, got: {reason}"
         ) from error

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
-from curvewise.conditioning import Conditioned, FiLM
+from curvewise.conditioning import Conditioned, FiLM, Tap
 from curvewise.networks.mlp import MLP
 
 if TYPE_CHECKING:
@@ -17,6 +17,8 @@ Layer = tuple[str, bool]  # the name of a linear layer's parameters, whether a R
 def layers_of(network: Conditioned) -> list[Layer] | None:
     """Return the body's linear layers in order if it is those and ReLUs only, all trained.
 
+    None for anything else: layers used twice, hooks, a Sequential with a forward of its own.
+
     >>> from curvewise.conditioning import condition
     >>> from curvewise.family import LossFamily
     >>> layers_of(condition(MLP(3, hidden=(8,)), LossFamily()))
@@ -24,21 +26,37 @@ def layers_of(network: Conditioned) -> list[Layer] | None:
     """
     if not all(parameter.requires_grad for parameter in network.parameters()):
         return None
+    if network.linear.bias is None or any(_hooked(module) for module in network.modules()):
+        return None
     inner: Any = network.body
+    if type(inner) is Tap:
+        return []
     prefix = "body"
+    modules: list[Any]
     if type(inner) is MLP:
-        inner, prefix = inner.body, "body.body"
-    if not isinstance(inner, nn.Sequential):
-        return [] if not list(inner.children()) and not list(inner.parameters()) else None
-    layers: list[Layer] = []
-    for name, module in inner.named_children():
-        if type(module) is nn.Linear and module.bias is not None:
-            layers.append((f"{prefix}.{name}", False))
-        elif type(module) is nn.ReLU and layers and not layers[-1][1]:
-            layers[-1] = (layers[-1][0], True)
-        elif list(module.parameters()) or type(module).__name__ != "_Tap":
+        prefix, modules = "body.body", list(inner.body._modules.items())
+    elif type(inner) is nn.Sequential:
+        *modules, (_, last) = inner._modules.items()  # named_children leaves out the repeated
+        if type(last) is not Tap:
             return None
-    return layers if network.linear.bias is not None else None
+    else:
+        return None
+    layers: list[Layer] = []
+    linear: list[nn.Module] = []
+    for name, module in modules:
+        if type(module) is nn.Linear and module.bias is not None and module not in linear:
+            linear.append(module)
+            layers.append((f"{prefix}.{name}", False))
+        elif type(module) is nn.ReLU and layers:
+            layers[-1] = (layers[-1][0], True)  # a second one in a row changes nothing
+        else:
+            return None
+    return layers
+
+
+def _hooked(module: nn.Module) -> bool:
+    """Tell whether somebody sees or changes what goes through a module."""
+    return bool(module._forward_hooks or module._forward_pre_hooks or module._backward_hooks)
 
 
 class Layered:

@@ -7,7 +7,7 @@ from scipy.stats import ttest_rel, wilcoxon
 from curvewise.apps.paper.areas import area_rows, cells_from
 from curvewise.apps.paper.csv_files import rounded
 from curvewise.apps.paper.gains import LCT, SHIFTED, VS
-from curvewise.apps.paper.pairs import PAIRS, PAIRS_FASHION
+from curvewise.apps.paper.pairs import PAIRS, PAIRS_FASHION, verdict
 from curvewise.apps.paper.profiles import Profile
 from curvewise.report.cells import Cell
 
@@ -113,3 +113,12 @@ def test_areas_to_rows_and_back():
     np.testing.assert_allclose(back.areas[VS], [1, 0])
     assert back.diverged == {VS: 0, LCT: 3}
     assert back.settings[LCT][0]["tau"] == "0:3:0.33"
+
+
+def test_more_pairs_won_with_a_lower_average_is_no_lead():
+    row = {"AUC": "mean", "better": 30, "worse": 15, "pairs": 45, "difference": -0.0033}
+    row |= {"t-test p": 4e-5, "p (Holm)": 4e-5}
+    rows = [{**row, "AUC": name} for name in ("max", "mean", "min")]
+    assert "its claim does not hold here" in verdict(rows, [])
+    leading = [{**one, "difference": 0.0033} for one in rows]
+    assert "its claim holds here" in verdict(leading, [])

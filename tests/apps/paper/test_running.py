@@ -228,3 +228,19 @@ def test_a_page_needs_a_folder_and_a_file(tmp_path):
     with pytest.raises(InputError, match="must be a file such as"):
         write_page(tmp_path, tmp_path / "page")
     assert not (tmp_path / "page").exists()
+
+
+def test_a_missing_picture_leaves_the_page_as_it_was(ran, tmp_path, monkeypatch):
+    monkeypatch.setattr(page_module, "EXPERIMENTS", {"fig-test": EXPERIMENT})
+    folder, page = tmp_path / "copy", tmp_path / "page.md"
+    shutil.copytree(ran[0], folder)
+    (folder / "fig-test.png").unlink()
+    with pytest.raises(InputError, match=r"lacks fig-test\.png; run its experiment again"):
+        write_page(folder, page)
+    assert not page.exists()
+    assert not (tmp_path / "page").exists()
+    beside = tmp_path / "page"
+    beside.mkdir()
+    (beside / "fig-test.json").write_text("{")  # damaged, and replaced
+    assert write_page(ran[0], page) == (1, 0)
+    assert json.loads((beside / "fig-test.json").read_text())["name"] == "fig-test"

@@ -86,9 +86,10 @@ def paper_run(
         for number, one in enumerate(chosen, 1):
             if len(chosen) > 1:
                 print(f"{one.name} ({number} of {len(chosen)})", file=sys.stderr, flush=True)
-            tiny = ["--scale", scale] if scale != "full" else []
+            more = ["--scale", scale] if scale != "full" else []
+            more += ["--weights", weights.name] if weights is not None else []  # not whose folder
             command = shlex.join(
-                ["curvewise", "paper", "run", one.name, "--profile", profile, *tiny]
+                ["curvewise", "paper", "run", one.name, "--profile", profile, *more]
             )
             try:
                 found = run_experiment(

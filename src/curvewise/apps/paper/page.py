@@ -37,22 +37,30 @@ def write_page(folder: Path, page: Path) -> tuple[int, int]:
     before, old = _read_page(page)
     beside = page.parent / page.stem
     for name, record in there.items():
-        _refuse_less(record, _record(beside, name), page)
+        _refuse_less(record, _record(beside, name, damaged=False), page)
     # All sections before anything is written: a damaged file must not leave half a page.
     new = {
         name: section(EXPERIMENTS[name], record, folder, beside.name)
         for name, record in there.items()
     }
+    files = [file for record in there.values() for file in _files(record)]
+    for file in files:
+        if not (folder / file).is_file():
+            raise InputError(f"{folder} lacks {file}; run its experiment again")
     beside.mkdir(parents=True, exist_ok=True)
     if folder.resolve() != beside.resolve():
-        for record in there.values():
-            kept = [file for file in record["figures"] if file.endswith(".png")]
-            for file in (*record["data"], *kept, f"{record['name']}.json"):
-                shutil.copyfile(folder / file, beside / file)
+        for file in files:
+            shutil.copyfile(folder / file, beside / file)
     both = old | new
     sections = [both[name] for name in EXPERIMENTS if name in both]
     page.write_text(before + "\n\n".join([START, *sections]) + "\n", encoding="utf-8")
     return len(new), len(sections) - len(new)
+
+
+def _files(record: dict[str, Any]) -> list[str]:
+    """Return the files of an experiment that go beside the page."""
+    kept = [file for file in record["figures"] if file.endswith(".png")]
+    return [*record["data"], *kept, f"{record['name']}.json"]
 
 
 def _refuse_less(record: dict[str, Any], old: dict[str, Any] | None, page: Path) -> None:
@@ -108,7 +116,8 @@ def section(experiment: Experiment, record: dict[str, Any], folder: Path, beside
     return "\n\n".join([*parts, f"**{outcome.verdict}**"])
 
 
-def _record(folder: Path, name: str) -> dict[str, Any] | None:
+def _record(folder: Path, name: str, *, damaged: bool = True) -> dict[str, Any] | None:
+    """Return an experiment's record, None without one; a damaged one raises, or is none."""
     file = folder / f"{name}.json"
     if not file.is_file():
         return None
@@ -117,5 +126,7 @@ def _record(folder: Path, name: str) -> dict[str, Any] | None:
     except ValueError:
         record = None
     if not isinstance(record, dict) or not record.keys() >= RECORDED:
+        if not damaged:
+            return None
         raise InputError(f"{file} is no record of `curvewise paper run`; run {name} again")
     return record

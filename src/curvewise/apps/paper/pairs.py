@@ -10,6 +10,7 @@ from curvewise.apps.paper.profiles import Profile, both
 from curvewise.report.cells import CellAreas
 from curvewise.report.dyadic import pair_tests
 from curvewise.report.figures import figure_of, plot_differences
+from curvewise.report.paired import BETTER
 from curvewise.sweep.spec import Spec
 
 SURE = 0.05
@@ -113,7 +114,9 @@ def verdict(rows: Rows, control: Rows) -> str:
 
 
 def _leads(row: dict[str, Any]) -> bool:
-    return bool(row["better"] > row["worse"])
+    """Tell whether LCT is ahead on more pairs and on average: p-values are of the average."""
+    ahead = BETTER[row["AUC"]] * row["difference"] > 0
+    return bool(ahead and row["better"] > row["worse"])
 
 
 def _told(rows: Rows) -> str:
