@@ -160,44 +160,6 @@ def test_one_row_of_a_class_is_fitted_and_its_probabilities_are_warned_of():
     assert estimator.predict_proba(X[:5]).shape == (5, 2)
 
 
-def test_a_class_of_one_group_is_warned_of_too():
-    with pytest.warns(
-        UserWarning, match=r"the only group of a class \(class counts \[80, 11\]\) cannot be"
-    ):
-        fit(X[:91], np.arange(91) < 11, groups=np.where(np.arange(91) < 11, 0, np.arange(91)))
-
-
-def test_a_weight_for_each_class(tmp_path):
-    made = cw.VSClassifier(omega=(1, 1, 2), n_members=2, steps=20).fit(X, np.arange(len(X)) % 3)
-    assert made.predict_proba(X).shape == (len(X), 3)
-    cw.save(made, tmp_path / "model.safetensors")
-    np.testing.assert_array_equal(
-        cw.load(tmp_path / "model.safetensors").predict_proba(X), made.predict_proba(X)
-    )
-
-
-class Refusing(nn.Module):
-    def __init__(self, n_classes):
-        super().__init__()
-        self.last = nn.Linear(3, n_classes)
-
-    def forward(self, x):
-        raise ValueError
-
-
-def test_a_network_that_says_nothing_is_named():
-    with pytest.raises(InputError, match="that it is told, got: ValueError"):
-        fit(network=lambda _, c: Refusing(c))
-
-
-def test_lazy_layers_follow_the_seed():
-    def lazy(_, n_classes):
-        return nn.Sequential(nn.LazyLinear(4), nn.ReLU(), nn.Linear(4, n_classes))
-
-    first, again = (fit(network=lazy).decision_function(X) for _ in range(2))
-    np.testing.assert_array_equal(first, again)
-
-
 @pytest.mark.parametrize("omega", [0, 1.0, -0.1, 2])
 def test_a_loss_must_weigh_both_classes(omega):
     with pytest.raises(InputError, match="omega must lie strictly between 0 and 1, got"):

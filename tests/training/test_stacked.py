@@ -15,8 +15,6 @@ from curvewise.networks.small_cnn import SmallCNN
 from curvewise.training.loop import fit
 from curvewise.training.recipe import Recipe
 from curvewise.training.stacked import choose_chunk, fit_stacked, member_recipes
-from curvewise.training.stacked_layers import layers_of
-from curvewise.training.stacked_network import StackedNetwork
 
 VS = [LossFamily(omega, 0.2, tau) for omega, tau in ((0.5, 0.0), (0.7, 1.0), (0.99, 3.0))]
 LCT = [
@@ -375,51 +373,3 @@ def test_scales_that_cannot_be(scale, shape):
         fit_stacked(
             network_fn(), VS, x.reshape(shape), y, recipes(epochs=1), input_scale=scale
         )  # fmt: skip
-
-
-class Halved(nn.Sequential):
-    """Looks like a Sequential, and does something else."""
-
-    def forward(self, x):
-        return super().forward(x / 2)
-
-
-def one_relu_twice():
-    relu = nn.ReLU()
-    return nn.Sequential(nn.Linear(6, 8), relu, nn.Linear(8, 8), relu, nn.Linear(8, 2))
-
-
-def one_layer_twice():
-    layer = nn.Linear(6, 6)
-    return nn.Sequential(layer, nn.ReLU(), layer, nn.ReLU(), nn.Linear(6, 2))
-
-
-def two_relus_in_a_row():
-    return nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.ReLU(), nn.Linear(8, 2))
-
-
-def own_forward():
-    return Halved(nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 2))
-
-
-def hooked():
-    network = nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 2))
-    network[1].register_forward_hook(lambda _, __, out: out / 2)
-    return network
-
-
-@pytest.mark.parametrize(
-    "build", [one_relu_twice, one_layer_twice, two_relus_in_a_row, own_forward, hooked]
-)
-@pytest.mark.parametrize("family", [VS[1], LCT[1]], ids=["VS", "LCT"])
-def test_a_stack_does_what_its_networks_do(build, family):
-    torch.manual_seed(0)
-    networks = [condition(build(), family) for _ in range(3)]
-    x, lam = torch.randn(5, 6), torch.rand(3, len(family.drawn))
-    expected = torch.stack([net(x, own) for net, own in zip(networks, lam, strict=True)])
-    torch.testing.assert_close(StackedNetwork(networks).forward(x, lam), expected)
-
-
-def test_a_network_that_does_not_end_in_its_linear_layer_is_no_stack_of_layers():
-    network = condition(nn.Sequential(nn.Linear(6, 8), nn.Linear(8, 2), nn.ReLU()), VS[0])
-    assert layers_of(network) is None
