@@ -1,7 +1,8 @@
 """Every Python block of README and docs runs, and every command in them is a real one.
 
-Blocks run each in a fresh process, as a reader would run them. The pages that say "type along" are
-sessions: their blocks and commands run in order in one folder.
+Each block of the README runs in a fresh process, as a reader would run it, those of other pages in
+this one, for starting takes longer than most of them. The pages that say "type along" are sessions:
+their blocks and commands run in order in one folder.
 """
 
 import re
@@ -9,6 +10,7 @@ import shlex
 import subprocess
 import sys
 import tomllib
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -46,7 +48,7 @@ def lines_of(text):
 
 
 BLOCKS = [
-    pytest.param(text, id=f"{page}:{number}")
+    pytest.param(page, text, id=f"{page}:{number}")
     for page in PAGES
     if page not in SESSIONS
     for number, (_, text) in enumerate(fenced(page, "python"))
@@ -82,9 +84,15 @@ def test_there_is_an_example_for_each_kind_of_user():
     assert len(MENTIONED) >= 20
 
 
-@pytest.mark.parametrize("text", BLOCKS)
-def test_block_runs(text, tmp_path):
-    run_python(text, tmp_path)
+@pytest.mark.parametrize(("page", "text"), BLOCKS)
+def test_block_runs(page, text, tmp_path, monkeypatch):
+    if page == "README.md":
+        run_python(text, tmp_path)
+        return
+    monkeypatch.chdir(tmp_path)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        exec(compile(text, page, "exec"), {"__name__": "__main__"})
 
 
 @pytest.mark.parametrize(
