@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from curvewise.sweep.plan import PlannedRun
-from curvewise.sweep.records import summed
+from curvewise.sweep.records import checksum, summed
 
 
 def register(
@@ -23,7 +23,7 @@ def register(
         "INSERT OR IGNORE INTO runs (identity, fingerprint, task, label, plan, plan_sum) "
         "VALUES (?, ?, ?, ?, ?, ?)",
         (
-            (identity, fingerprint, run.task, run.label, *summed(vars(run)))
+            (identity, fingerprint, run.task, run.label, *summed(vars(run), fingerprint))
             for run, identity, fingerprint in runs
         ),
     )
@@ -56,8 +56,10 @@ def _latest(connection: sqlite3.Connection, name: str, spec: str) -> int:
     for sweep in [(sweep,) for sweep, text in known if text == spec]:
         connection.execute("DELETE FROM membership WHERE sweep = ?", sweep)
         connection.execute("DELETE FROM sweeps WHERE id = ?", sweep)
+    created = now()
     added = connection.execute(
-        "INSERT INTO sweeps (name, spec, created) VALUES (?, ?, ?)", (name, spec, now())
+        "INSERT INTO sweeps (name, spec, created, spec_sum) VALUES (?, ?, ?, ?)",
+        (name, spec, created, checksum(checksum(0, spec), created)),
     )
     assert added.lastrowid is not None
     return added.lastrowid

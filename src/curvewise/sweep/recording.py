@@ -15,13 +15,13 @@ def write_result(connection: sqlite3.Connection, result: Result, about: Mapping[
     """Write what a planned run gave, within a transaction; tell whether it was new."""
     require_choice("state", result.state, get_args(State))
     found = connection.execute(
-        "SELECT r.id, r.state, p.n_test, p.n_validation "
+        "SELECT r.id, r.state, r.attempts + 1, p.n_test, p.n_validation "
         "FROM runs r LEFT JOIN problems p USING (fingerprint) WHERE r.identity = ?",
         (result.identity,),
     ).fetchone()
     if found is None:
         raise InputError(f"a result must be of a planned run, got {result.identity!r}")
-    run, state, n_test, n_validation = found
+    run, state, attempts, n_test, n_validation = found
     if state in FINAL:
         return False
     metrics = {name: plain(float(value)) for name, value in result.metrics.items()}
@@ -33,9 +33,16 @@ def write_result(connection: sqlite3.Connection, result: Result, about: Mapping[
         **about,
     }
     connection.execute(
-        "UPDATE runs SET state = ?, attempts = attempts + 1, auc = ?, seconds = ?, outcome = ?, "
+        "UPDATE runs SET state = ?, attempts = ?, auc = ?, seconds = ?, outcome = ?, "
         "outcome_sum = ? WHERE id = ?",
-        (result.state, metrics.get("auc"), result.seconds, *summed(outcome), run),
+        (
+            result.state,
+            attempts,
+            metrics.get("auc"),
+            result.seconds,
+            *summed(outcome, attempts),
+            run,
+        ),
     )
     connection.execute("DELETE FROM scores WHERE run = ?", (run,))
     parts = (

@@ -107,15 +107,29 @@ def unpacked(path: Path, data: bytes, kind: str) -> NDArray[Any]:
         raise damaged(path, error) from None
 
 
-def summed(data: Mapping[str, Any]) -> tuple[str, int]:
-    """Return plain data as JSON, and its checksum: SQLite has none for the content of rows."""
+def summed(data: Mapping[str, Any], beside: object = "") -> tuple[str, int]:
+    """Return plain data as JSON, and a checksum: SQLite has none for the content of rows.
+
+    The checksum is also of `beside`, what another column of the row holds.
+    """
     text = json.dumps(data, allow_nan=False)
-    return text, zlib.crc32(text.encode())
+    return text, checksum(checksum(0, text), beside)
 
 
-def read_summed(path: Path, text: str | None, total: int | None) -> dict[str, Any]:
+def checksum(before: int, more: object) -> int:
+    """Return the checksum of what one was computed of `before`, and of more after it.
+
+    >>> checksum(checksum(0, "ab"), 12) == checksum(0, "ab12")
+    True
+    """
+    return zlib.crc32(str(more).encode(), before)
+
+
+def read_summed(
+    path: Path, text: str | None, total: int | None, beside: object = ""
+) -> dict[str, Any]:
     """Return the data that `summed` wrote."""
-    if not isinstance(text, str) or zlib.crc32(text.encode()) != total:
+    if not isinstance(text, str) or checksum(checksum(0, text), beside) != total:
         raise damaged(path, "a row does not match its checksum")
     data: dict[str, Any] = json.loads(text)
     return data

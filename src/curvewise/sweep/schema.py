@@ -12,7 +12,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 
 from curvewise.errors import CurvewiseError, InputError
-from curvewise.sweep.records import StoreError, damaged
+from curvewise.sweep.records import StoreError, checksum, damaged
 
 APPLICATION_ID = 0x43757276  # "Curv", where SQLite files say whose they are
 BUSY_SECONDS = 20.0
@@ -55,8 +55,19 @@ def _first_tables(connection: sqlite3.Connection) -> None:
         connection.execute(statement)
 
 
+def _sums_over_rows(connection: sqlite3.Connection) -> None:
+    """Let checksums cover what a row holds beside its JSON; one that was wrong stays wrong."""
+    connection.create_function("checksum", 2, checksum, deterministic=True)
+    connection.execute(
+        "UPDATE runs SET plan_sum = checksum(plan_sum, fingerprint), outcome_sum = "
+        "CASE WHEN outcome_sum IS NOT NULL THEN checksum(outcome_sum, attempts) END"
+    )
+    connection.execute("ALTER TABLE sweeps ADD COLUMN spec_sum INTEGER")
+    connection.execute("UPDATE sweeps SET spec_sum = checksum(checksum(0, spec), created)")
+
+
 # What brings a file from the version before to this one. Each runs inside one transaction.
-MIGRATIONS: dict[int, Migration] = {1: _first_tables}
+MIGRATIONS: dict[int, Migration] = {1: _first_tables, 2: _sums_over_rows}
 
 
 @contextmanager
@@ -70,11 +81,14 @@ def explained(path: Path) -> Iterator[None]:
         if isinstance(error, sqlite3.OperationalError):  # a text that is not UTF-8
             raise damaged(path, error) from error
         raise  # a mistake in how the module was called
+    except UnicodeDecodeError as error:  # a message with a changed name in it
+        raise damaged(path, error) from error
 
 
 def _sentence(path: Path, error: sqlite3.Error) -> CurvewiseError:
     code = error.sqlite_errorcode & 0xFF
-    if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
+    renamed = code == sqlite3.SQLITE_ERROR and "no such" in str(error)  # a table or a column
+    if renamed or code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
         return damaged(path, error)
     if code == sqlite3.SQLITE_FULL:
         return StoreError(
@@ -211,6 +225,8 @@ def _require_store(path: Path) -> None:
             raise _foreign(path) from None
         if error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_CANTOPEN:
             raise InputError(f"the store {path} must be readable, it cannot be opened") from None
+        trouble = str(error)
+    except UnicodeDecodeError as error:  # a message with a changed name in it
         trouble = str(error)
     # Beside a writer, pages may have been half-way between log and file: SQLite sorts that out.
     untouched = not (in_use or _has_log(path)) and path.stat().st_mtime_ns == before.st_mtime_ns

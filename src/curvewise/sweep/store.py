@@ -75,11 +75,15 @@ class Store:
         version, latest = schema.version_of(self._connection), max(schema.MIGRATIONS)
         if version == latest:
             return
-        if self.readonly:
-            raise InputError(
-                f"the store {self.path} must have version {latest} to be read, got {version}: "
-                f"open it for writing once, which brings it up to date"
-            )
+        if self.readonly:  # by a connection of its own: this one cannot write
+            try:
+                Store(self.path).close()
+            except StoreError as error:
+                raise StoreError(
+                    f"the store {self.path} has version {version} and must be brought to {latest} "
+                    f"before it is read: {error}"
+                ) from None
+            return
         with self.writing(), schema.explained(self.path):
             schema.migrate(self._connection)
 
@@ -189,10 +193,13 @@ class Store:
     def sweeps(self) -> list[Sweep]:
         """Return the registered sweeps, oldest first; of one name, the last is the one in force."""
         rows = self._rows(
-            "SELECT id, name, spec, created, (SELECT COUNT(*) FROM membership WHERE sweep = id) "
-            "FROM sweeps ORDER BY id"
+            "SELECT id, name, created, (SELECT COUNT(*) FROM membership WHERE sweep = id), "
+            "spec, spec_sum FROM sweeps ORDER BY id"
         )
-        return [Sweep(id, name, json.loads(spec), made, n) for id, name, spec, made, n in rows]
+        return [
+            Sweep(id, name, read_summed(self.path, spec, total, created), created, runs)
+            for id, name, created, runs, spec, total in rows
+        ]
 
     def run(self, identity: str) -> Record:
         """Return one run by its identity."""
@@ -311,11 +318,11 @@ class Store:
     def _record_of(self, row: Sequence[Any]) -> Record:
         identity, fingerprint, state, attempts, plan, plan_sum, outcome, outcome_sum = row[:8]
         label, number = row[8:]
-        run = PlannedRun(**read_summed(self.path, plan, plan_sum))
+        run = PlannedRun(**read_summed(self.path, plan, plan_sum, fingerprint))
         run = replace(run, label=label, number=run.number if number is None else number)
-        if outcome is None and state == "pending":
-            return Record(identity, fingerprint, run, state, attempts, {}, 0.0)
-        about = read_summed(self.path, outcome, outcome_sum)
+        if outcome is None and (state, attempts) == ("pending", 0):
+            return Record(identity, fingerprint, run, state, 0, {}, 0.0)
+        about = read_summed(self.path, outcome, outcome_sum, attempts)
         if about.pop("state") != state:
             raise damaged(self.path, f"run {identity} has two states")
         metrics = {name: number_of(value) for name, value in about.pop("metrics").items()}

@@ -19,6 +19,9 @@ def test_the_list_names_all_with_what_they_need(tmp_path):
 
 def test_wrong_words_are_one_sentence(tmp_path):
     missing = ("run", "table-pairs", "--data-dir", str(tmp_path), "--out", str(tmp_path / "out"))
+    no_store = tmp_path / "no-store"
+    no_store.mkdir()
+    (no_store / "runs.db").write_text("omega, gamma\n" * 99)
     for words, told in (
         (("run", "fig-sams"), "did you mean 'fig-sam'?"),
         (("run", "fig-sam", "--profile", "desktop"), "profile must be one of"),
@@ -32,6 +35,9 @@ def test_wrong_words_are_one_sentence(tmp_path):
         (("run", "fig-sam", "--address", "a:1"), "go with --executor ray"),
         (("page", str(tmp_path), str(tmp_path / "a.csv")), "the page must be a file such as"),
         (missing, "cifar10"),
+        (("run", "all", "--out", sys.executable), "--out must be a folder, got the file"),
+        (("run", "all", "--out", f"{sys.executable}/deep/x"), "--out must be a folder, got the"),
+        (("run", "all", "--out", str(no_store)), "must be a Curvewise store"),
     ):
         found = command("paper", *words)
         assert found.code == 2

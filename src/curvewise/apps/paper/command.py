@@ -68,7 +68,7 @@ def paper_run(
     """Run what is missing of an experiment's sweep, draw its figure, print its table."""
     from curvewise.apps.commands import showing
     from curvewise.apps.paper.catalogue import EXPERIMENTS, experiment_named
-    from curvewise.apps.paper.running import run_experiment, write_report
+    from curvewise.apps.paper.running import require_usable, run_experiment, write_report
     from curvewise.apps.problems import Problems
     from curvewise.apps.sweeping import make_executor
 
@@ -78,6 +78,7 @@ def paper_run(
     chosen = list(EXPERIMENTS.values()) if name == "all" else [experiment_named(name)]
     settings = _profile(profile, scale, weights, data_dir)
     folder = out or Path("out") / (f"paper-{profile}" + ("-tiny" if scale == "tiny" else ""))
+    require_usable(folder)  # once, instead of for each experiment
     _say_what_weights(chosen, settings)
     failed: dict[str, str] = {}
     shown: list[dict[str, Any]] = []

@@ -43,8 +43,7 @@ def run_experiment(
 
     Experiments that need the same models share them through the store in `folder`.
     """
-    if folder.exists() and not folder.is_dir():
-        raise InputError(f"--out must be a folder, got the file {folder}")
+    require_usable(folder)
     folder.mkdir(parents=True, exist_ok=True)
     _refuse_others(experiment.name, profile, folder)
     specs, seconds = experiment.sweeps(profile), 0.0
@@ -84,6 +83,17 @@ def run_experiment(
     }
     write_json(folder / f"{experiment.name}.json", record)
     return Shown(shown.outcome, [*files, *shown.files])
+
+
+def require_usable(folder: Path) -> None:
+    """Raise unless results can go to a folder, once it is made, and to the store in it."""
+    for path in (folder, *folder.parents):
+        if path.exists():
+            if not path.is_dir():
+                raise InputError(f"--out must be a folder, got the file {path}")
+            break
+    if (folder / STORE).exists():
+        Store(folder / STORE).close()
 
 
 def _refuse_others(name: str, profile: Profile, folder: Path) -> None:
