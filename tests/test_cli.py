@@ -1,6 +1,7 @@
 """The commands as a person types them: files, JSON for machines, one sentence for errors."""
 
 import json
+import subprocess
 import sys
 
 import numpy as np
@@ -279,3 +280,25 @@ def test_without_a_cache_there_is_nothing_to_clean(run, tmp_path, monkeypatch):
     assert code == 0
     assert json.loads(printed)["caches"] == []
     assert list(tmp_path.iterdir()) == []
+
+
+def test_the_version_and_the_module_itself(run):
+    assert run("--version") == (0, f"curvewise {cw.__version__}\n", "")
+    told = [sys.executable, "-m", "curvewise", "--version"]
+    found = subprocess.run(told, check=True, capture_output=True, text=True)
+    assert found.stdout == f"curvewise {cw.__version__}\n"
+
+
+def test_an_estimator_is_no_model_of_the_commands(run, tmp_path):
+    x, y = np.arange(60.0)[:, None], np.arange(60) > 50
+    path = cw.save(
+        cw.LCTClassifier(n_members=1, steps=5, trees=0, random_state=0).fit(x, y),
+        tmp_path / "parts.safetensors",
+    )
+    code, _, told = run("evaluate", "digits:8", "--model", path)
+    assert code == 2
+    assert told.endswith("got an estimator in curvewise-1; it is for Python: curvewise.load\n")
+    code, _, told = run("report", path, "-o", tmp_path / "page.html")
+    assert code == 2
+    assert "needs --data table:FILE" in told
+    assert "--target" in told

@@ -185,9 +185,11 @@ def read_tensors(path: str | Path, *kinds: str) -> tuple[dict[str, Tensor], dict
         raise InputError(f"{source} was changed after it was written: its checksum is wrong")
     about = json.loads(text)
     if about.get("format") != FORMAT or about.get("kind") not in kinds:
+        found = str(about.get("kind"))
+        hint = "; it is for Python: curvewise.load" if found == "estimator" else ""
         raise InputError(
             f"{source} must be a {kind} in the format {FORMAT}, "
-            f"got a {about.get('kind')} in {about.get('format')}"
+            f"got a{'n' * (found[0] in 'aeiou')} {found} in {about.get('format')}{hint}"
         )
     return tensors, about
 

@@ -4,7 +4,7 @@ import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TextIO
+from typing import Annotated, TextIO
 
 import typer
 
@@ -16,13 +16,33 @@ from curvewise.apps.paper.command import paper_app
 from curvewise.apps.report_command import report
 from curvewise.apps.sweep_commands import sweep_app
 from curvewise.errors import CurvewiseError
+from curvewise.version import VERSION
 
 app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
-    help="Train classifiers for the whole ROC curve when one class is rare.",
 )
+
+
+def _print_version(asked: bool) -> None:
+    if asked:
+        print(f"curvewise {VERSION}")
+        raise typer.Exit
+
+
+@app.callback()
+def curvewise(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", help="Print the version.", callback=_print_version, is_eager=True
+        ),
+    ] = False,
+) -> None:
+    """Train classifiers for the whole ROC curve when one class is rare."""
+
+
 app.command(
     epilog=examples(
         "compare digits:8 --beta 100",
@@ -115,7 +135,3 @@ def main() -> None:
 def _told(sentence: str) -> int:
     print(f"curvewise: {sentence}", file=sys.stderr)
     return 2
-
-
-if __name__ == "__main__":
-    main()

@@ -33,7 +33,10 @@ def require_open(name: str, value: float, low: float, high: float) -> float:
     """Return `value` as a float if it lies strictly between `low` and `high`."""
     number = _number(name, value)
     if not low < number < high:
-        raise InputError(f"{name} must lie strictly between {low:g} and {high:g}, got {number:g}")
+        bounds = f"lie strictly between {low:g} and {high:g}"
+        if high == float("inf"):
+            bounds = f"be greater than {low:g} and finite"
+        raise InputError(f"{name} must {bounds}, got {number:g}")
     return number
 
 

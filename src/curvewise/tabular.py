@@ -229,6 +229,18 @@ class TableEncoder:
                 found[plan.name] = (int(np.isin(codes, new).sum()), texts[new[0]])
         return found
 
+    def warn_of_unknown_levels(self, columns: pd.DataFrame) -> None:
+        """Warn of the rows that `unknown_levels` finds, in one sentence for all columns."""
+        unknown = [
+            f"{name!r} ({count}, for instance {level!r})"
+            for name, (count, level) in self.unknown_levels(columns).items()
+        ]
+        if unknown:
+            warnings.warn(
+                f"rows have categories that the training data had none of: {', '.join(unknown)}",
+                stacklevel=2,
+            )
+
     def to_dict(self) -> dict[str, Any]:
         """Return everything learnt, ready for JSON; `from_dict` gives the same encoder back."""
         columns = [asdict(plan) for plan in self.columns]

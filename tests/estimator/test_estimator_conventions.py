@@ -227,7 +227,7 @@ def test_no_group_is_split():
 def test_a_class_in_one_group_is_never_left_out():
     y, groups = np.array([0] * 30 + [1] * 6), np.array([*range(30), *[99] * 6])
     assert (held_out(y, 6, 0, groups) == -1).all()
-    with pytest.warns(UserWarning, match=r"the only group of a class \(class counts \[30, 6\]\)"):
+    with pytest.warns(UserWarning, match=r"the only group of a class \(class counts 30, 6\)"):
         estimator = cw.LCTClassifier(**FAST).fit(np.arange(36.0)[:, None] % 7, y, groups=groups)
     assert len(estimator.out_of_fold_) == 0
     with pytest.raises(InputError, match=r"calibration_fraction = 0\.5 must leave every class"):

@@ -159,6 +159,19 @@ def test_out_of_fold_scores_make_a_point_approximate(fitted):
     assert 0 < np.mean(fitted.predict(NEW[Y_NEW == "well"], at=point) == "ill") < 0.1
 
 
+def test_a_point_without_confidence_says_that_it_promises_nothing(fitted):
+    for rule in ({"cost_ratio": 20}, {"max_fpr": 0.05, "confidence": None}):
+        point = fitted.choose_operating_point(X_CAL, Y_CAL, **rule)
+        assert point.note == "chosen on these rows, nothing is promised of new data"
+        assert point.confidence is None
+
+
+def test_rows_of_one_class_are_named_by_their_label(fitted):
+    well = Y_CAL == "well"
+    with pytest.raises(InputError, match=rf"both classes, got only 'well' \({well.sum()} rows\)"):
+        fitted.choose_operating_point(X_CAL[well], Y_CAL[well], max_fpr=0.1)
+
+
 def test_too_few_rows_for_a_promise(fitted):
     negatives, positives = np.flatnonzero(Y_CAL == "well"), np.flatnonzero(Y_CAL == "ill")
     rows = [*negatives[:298], *positives[:40]]

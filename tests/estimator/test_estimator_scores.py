@@ -395,5 +395,5 @@ def test_many_classes():
     shift = np.log(0.1) - np.log(np.bincount(y[kept]) / len(kept))
     expected = log_softmax(np.log(probability) + shift, axis=1)
     np.testing.assert_allclose(even.predict_log_proba(x_test), expected, atol=1e-6)
-    with pytest.raises(InputError, match="needs two classes, got 10"):
-        _ = estimator.positive_class_
+    with pytest.raises(InputError, match="rare_log_odds needs two classes, got 10"):
+        estimator.rare_log_odds(x_test)

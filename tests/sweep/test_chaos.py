@@ -36,7 +36,7 @@ tau = ["0:3:0", "0:3:0.33", "0:3:0.66"]
 
 
 def start(folder: Path, *words: str) -> subprocess.Popen:
-    command = [sys.executable, "-m", "curvewise.cli", "sweep", "run", str(folder / "chaos.toml")]
+    command = [sys.executable, "-m", "curvewise", "sweep", "run", str(folder / "chaos.toml")]
     environment = {**os.environ, "RAY_USAGE_STATS_ENABLED": "0"}
     with (folder / "log.txt").open("ab") as log:
         return subprocess.Popen(

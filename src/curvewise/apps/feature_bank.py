@@ -22,11 +22,10 @@ from numpy.typing import NDArray
 
 from curvewise.data.mapped import settle
 from curvewise.errors import InputError
-from curvewise.networks.registry import build_network, input_statistics
+from curvewise.networks.registry import PRETRAINED, build_network, input_statistics
 from curvewise.training.batches import Samples
 from curvewise.training.run import choose_device
 
-PRETRAINED = ("efficientnet-lite0",)  # networks that are built with weights that never change
 CHUNK = 256  # images between two saves
 BATCH = 64
 LEAST_SIZE = 8

@@ -261,7 +261,7 @@ def embed(
     """Turn images into features of a pretrained network; stopped, the same command goes on."""
     from curvewise.apps.commands import loaded_task, showing
     from curvewise.apps.embed import embed as run
-    from curvewise.apps.feature_bank import PRETRAINED
+    from curvewise.networks.registry import PRETRAINED
 
     require_choice("--backbone", backbone, PRETRAINED)  # before a long read of data
     task = loaded_task(

@@ -83,15 +83,7 @@ def score_table(scorer: Scorer, inputs: Sequence[Path]) -> pd.DataFrame:
         raise InputError(f"this model predicts one CSV, TSV or Parquet file, got {names}")
     table = read_table(inputs[0])
     features = encoder.transform(table)
-    unknown = [
-        f"{name!r} ({count}, for instance {level!r})"
-        for name, (count, level) in encoder.unknown_levels(table).items()
-    ]
-    if unknown:
-        warnings.warn(
-            f"rows have categories that the training data had none of: {', '.join(unknown)}",
-            stacklevel=2,
-        )
+    encoder.warn_of_unknown_levels(table)
     return scorer.columns(features)
 
 

@@ -39,8 +39,9 @@ def estimator_input(
     kind, _, name = (source or "").partition(":")
     if kind != "table":
         raise InputError(
-            f"the page of an estimator needs --data table:FILE with rows that it has not seen, got "
-            f"{source or 'none'}; of other data, curvewise.write_report makes one in Python"
+            f"the page of an estimator needs --data table:FILE with rows that it has not seen, and "
+            f"--target, the column with their label, got {source or 'none'}; of other data, "
+            "curvewise.write_report makes one in Python"
         )
     if len(estimator.classes_) != 2:
         raise InputError(f"a report needs two classes, got {len(estimator.classes_)}")

@@ -79,8 +79,9 @@ class FamilyClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[mis
             group = None if group is None else group[there]
         classes, codes = np.unique(labels, return_inverse=True)
         if len(classes) < 2:
+            where = "" if weight is None else " in rows of a weight above 0"
             raise InputError(
-                f"y must hold two or more classes, got one class: {classes[:1].tolist()}"
+                f"y must hold two or more classes{where}, got one class: {classes[:1].tolist()}"
             )
         prior_shift(self.prior, np.ones(len(classes)))  # refused before the training, if at all
         if again and not np.array_equal(classes, self.classes_):
@@ -119,8 +120,8 @@ class FamilyClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[mis
         rows_sum = checksum(array, own)
         if again and rows_sum != self._rows_sum:
             raise InputError(
-                "warm_start needs the rows of the first fit in their order, with class counts "
-                f"{self.class_counts_.tolist()}, got others ({counts.tolist()})"
+                "warm_start needs the rows of the first fit in their order (class counts "
+                f"{listed(self.class_counts_)}), got others or another order ({listed(counts)})"
             )
         if not isinstance(self.inputs_, TableInputs):
             settings = replace(settings, trees=0)  # a backbone's features are no table's columns
@@ -146,7 +147,7 @@ class FamilyClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[mis
         few = "one row" if counts.min() < 2 else "the only group"
         if counts.min() < 2 or (settings.n_members > 1 and not held.any()):
             warnings.warn(
-                f"{few} of a class (class counts {counts.tolist()}) cannot be left out for "
+                f"{few} of a class (class counts {listed(counts)}) cannot be left out for "
                 "checking, so probabilities may be far off; the order of rows is what was learnt",
                 stacklevel=4,
             )
@@ -257,6 +258,7 @@ class FamilyClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[mis
 
         Operating points of the estimator are thresholds of these.
         """
+        self._two_classes("rare_log_odds")
         scores, rare = self._scores(X), self._rare()
         return np.asarray(scores[:, rare] - scores[:, 1 - rare])
 
@@ -287,6 +289,17 @@ class FamilyClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[mis
 
 def _rows(x: Any, rows: Array) -> Any:
     return x.iloc[rows] if hasattr(x, "iloc") else np.asarray(x)[rows]
+
+
+def listed(counts: Array) -> str:
+    """Return class counts in few words.
+
+    >>> listed(np.array([900, 33])), listed(np.arange(100, 0, -1))
+    ('900, 33', '100, 99, 98, 97, 96 ... 1 of 100 classes')
+    """
+    if len(counts) <= 10:
+        return ", ".join(map(str, counts))
+    return f"{', '.join(map(str, counts[:5]))} ... {counts[-1]} of {len(counts)} classes"
 
 
 def checksum(array: Array, codes: Array) -> int:

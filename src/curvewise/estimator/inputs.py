@@ -9,8 +9,8 @@ import torch
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_array
 
-from curvewise.errors import InputError
-from curvewise.networks.registry import build_network, input_statistics
+from curvewise.errors import InputError, require_choice
+from curvewise.networks.registry import PRETRAINED, build_network, input_statistics
 from curvewise.quantiles import QuantileEncoder
 from curvewise.tabular import TableEncoder
 from curvewise.training.batches import Samples
@@ -69,6 +69,7 @@ class TableInputs:
         if {str(name) for name in table.columns} != set(self.names):
             table = table.set_axis(self.names, axis=1)
         numbers = self.table.transform(table)
+        self.table.warn_of_unknown_levels(table)
         for start in range(0, len(numbers), ROWS):
             yield self.quantiles.transform(numbers[start : start + ROWS])
 
@@ -88,7 +89,9 @@ class BackboneInputs:
     normalization: Normalization | None = None
 
     def __init__(self, backbone: str, table: TableInputs | None = None) -> None:
-        self.backbone, self.table = backbone, table or TableInputs()
+        # Any other would have chance weights, and others after pickling: they are not kept.
+        self.backbone = require_choice("backbone", backbone, PRETRAINED)
+        self.table = table or TableInputs()
         self._network: Any = None
 
     def fit(self, x: Any) -> Array:

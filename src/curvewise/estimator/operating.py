@@ -23,6 +23,8 @@ APPROXIMATE = (
     "score new rows"
 )
 
+UNPROMISED = "chosen on these rows, nothing is promised of new data"
+
 
 def choose_point(
     y: NDArray[Any],
@@ -40,6 +42,8 @@ def choose_point(
     if rules.get("cost_ratio") is not None:
         confidence = None
     point = replace(choose_operating_point(y, score, confidence=confidence, **rules), tau=tau)
+    if confidence is None and np.isfinite(point.threshold):
+        point = replace(point, note=UNPROMISED)
     if not known:
         return point
     # What a promise lacks is worth knowing; that it holds is not said of rows that are known.

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from curvewise.conditioning import Conditioned, find_last_linear
-from curvewise.errors import InputError, require_number
+from curvewise.errors import InputError, require_number, require_open
 from curvewise.family import LinearDensity, LossFamily
 from curvewise.networks.registry import build_network
 from curvewise.training.recipe import Recipe
@@ -106,8 +106,12 @@ class Settings:
             raise InputError(f"hidden must be a list of layer widths, got {hidden!r}")
         fraction = require_number("calibration_fraction", estimator.calibration_fraction, 0, 0.9)
         assert fraction >= 0
-        for name in ("learning_rate", "weight_decay"):
-            require_number(name, given[name], 0)
+        require_open("learning_rate", given["learning_rate"], 0, float("inf"))
+        require_number("weight_decay", given["weight_decay"], 0)
+        if not isinstance(estimator.warm_start, bool | np.bool_):
+            raise InputError(f"warm_start must be True or False, got {estimator.warm_start!r}")
+        if not isinstance(estimator.verbose, int | np.integer):
+            raise InputError(f"verbose must be a whole number, got {estimator.verbose!r}")
         made = cls(hidden=tuple(hidden), **given, **own)
         made.family(0)  # its numbers are checked there
         return made
@@ -116,12 +120,10 @@ class Settings:
         """Return the family of losses that member k is trained with."""
         if self.fixed is not None:
             return LossFamily(*self.fixed, reduction="expected_mean")
-        if len(self.tau) != 2:
-            raise InputError(f"tau_range must be (low, high), got {self.tau}")
         low, high = self.tau
-        if low > high:
-            raise InputError(f"tau_range must be (low, high), got {self.tau}")
-        height = HEIGHTS[k % len(HEIGHTS)] * 3 / (high - low) if high > low else 0.0
+        if low >= high:
+            raise InputError(f"tau_range must be (low, high) with low < high, got {self.tau}")
+        height = HEIGHTS[k % len(HEIGHTS)] * 3 / (high - low)
         return LossFamily(
             OMEGAS[k % len(OMEGAS)],
             GAMMAS[k // 2 % len(GAMMAS)],

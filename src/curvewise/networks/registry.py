@@ -21,6 +21,8 @@ from curvewise.networks.small_cnn import SmallCNN
 
 Shape = tuple[int, ...]
 TIMM = "timm:"
+# Built with weights that never change: a package brings them.
+PRETRAINED = ("efficientnet-lite0",)
 SMALL = 32  # pixels that the small CNN's first convolution should leave on the shorter side
 
 

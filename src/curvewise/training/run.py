@@ -141,7 +141,7 @@ class Run:
         if not np.isfinite(loss):
             raise DivergedError(
                 f"the loss is {loss} at step {self.step + 1} of {self.steps} (lr {rate:g}, "
-                f"{self.objective!r}); try a smaller lr or clip_norm"
+                f"{self.objective!r}); try a smaller learning rate, or clip the gradient's norm"
             )
         self.step += 1
         self.loss_sum += loss

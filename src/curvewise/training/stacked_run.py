@@ -180,7 +180,7 @@ class StackedRun:
             self.diverged[member] = (
                 f"the loss is {losses[place].item()} at step {self.step + 1} of {self.steps} "
                 f"(lr {self.objective.recipes[place].lr:g}, {self.originals[member]!r}); try a "
-                "smaller lr or clip_norm"
+                "smaller learning rate, or clip the gradient's norm"
             )
         self._write(~finite)
         kept = finite.nonzero().flatten()

@@ -1,0 +1,6 @@
+"""`python -m curvewise`: the command line."""
+
+from curvewise.cli import main
+
+if __name__ == "__main__":
+    main()
