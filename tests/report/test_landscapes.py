@@ -208,7 +208,7 @@ def test_line_panels_show_their_lines_and_points():
     [
         (lambda: loss_landscape(0.5), "beta must be >= 1"),
         (lambda: loss_landscape(10, omega=1.0), "omega must lie strictly between 0 and 1, got 1"),
-        (lambda: loss_landscape(10, reach=0), "reach must lie strictly between 0 and inf, got 0"),
+        (lambda: loss_landscape(10, reach=0), "reach must be greater than 0 and finite, got 0"),
         (lambda: loss_landscape(10, points=1), "points must be at least 2, got 1"),
         (lambda: plot_landscape(10, tau=-1.0), "tau must be >= 0"),
         (lambda: plot_landscapes({}), "at least one landscape, got none"),
