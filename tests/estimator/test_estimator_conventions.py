@@ -282,6 +282,10 @@ def test_warm_start_goes_on_with_the_same_rows_and_networks_only():
         with pytest.raises(ValueError, match=words):
             made.fit(x, y)
         assert np.array_equal(made.decision_function(X), before)
+    made = cw.LCTClassifier(**FAST, warm_start=True).fit(X, Y).set_params(n_members=8)
+    for other in ({"sample_weight": 1.0 + Y}, {"groups": np.arange(len(Y)) // 5}):
+        with pytest.raises(InputError, match="with their weights and groups"):
+            made.fit(X, Y, **other)
     made = cw.LCTClassifier(**FAST, warm_start=True).fit(named, Y)
     with pytest.raises(ValueError, match="feature names"):
         made.set_params(n_members=8).fit(named.rename(columns={"a": "z"}), Y)

@@ -117,11 +117,12 @@ class FamilyClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[mis
         else:
             self.inputs_ = inputs_for(x, self.backbone)
             array = self.inputs_.fit(x)
-        rows_sum = checksum(array, own)
+        rows_sum = checksum(array, own, weight, group)
         if again and rows_sum != self._rows_sum:
             raise InputError(
-                "warm_start needs the rows of the first fit in their order (class counts "
-                f"{listed(self.class_counts_)}), got others or another order ({listed(counts)})"
+                "warm_start needs the rows of the first fit in their order, with their weights and "
+                f"groups (class counts {listed(self.class_counts_)}), got others (class counts "
+                f"{listed(counts)})"
             )
         if not isinstance(self.inputs_, TableInputs):
             settings = replace(settings, trees=0)  # a backbone's features are no table's columns
@@ -302,11 +303,17 @@ def listed(counts: Array) -> str:
     return f"{', '.join(map(str, counts[:5]))} ... {counts[-1]} of {len(counts)} classes"
 
 
-def checksum(array: Array, codes: Array) -> int:
-    """Return a number that tells training rows from others, or from another order of them."""
-    rows: Any = np.ascontiguousarray(array)  # numpy does not say that it is a buffer
-    labels: Any = np.ascontiguousarray(codes)
-    return zlib.crc32(labels, zlib.crc32(rows))
+def checksum(*parts: Array | None) -> int:
+    """Return a number that tells training rows from others, or from another order of them.
+
+    Parts are the rows' features, labels, weights and groups, as far as there are any.
+    """
+    total = 0
+    for part in parts:
+        if part is not None:
+            values: Any = np.ascontiguousarray(part)  # numpy does not say that it is a buffer
+            total = zlib.crc32(values, total)
+    return total
 
 
 @contextmanager
