@@ -114,6 +114,9 @@ def plot_conditions(
             if line is panels[-1]:
                 axes.set_xlabel(xlabel)
         line[0].set_ylabel(f"{task}\nAUC")
+        if any(axes.texts for axes in line):  # room for them below all dots
+            low, high = line[0].get_ylim()
+            line[0].set_ylim(low - 0.1 * (high - low), high)
     for number, name in enumerate(methods):
         panels[0][0].plot([], [], "s", color=color_of(number), label=name)
     figure.legend(
@@ -132,7 +135,7 @@ def _draw_condition(
     if len(there) < len(values):
         axes.text(
             x, 0.01, f"{len(values) - len(there)} div.", transform=axes.get_xaxis_transform(),
-            ha="center", va="bottom", fontsize=6, color=color,
+            ha="center", va="bottom", fontsize=7, color=color,
         )  # fmt: skip
 
 

@@ -52,7 +52,7 @@ def test_the_table_is_scipys(gain):
         assert row["Wilcoxon p"] == pytest.approx(wilcoxon(difference).pvalue)
     assert [row["published: LCT better"] for row in table] == [37, 45, 43, 43]
     drawn = outcome.figures["table-pairs"].axes[0].lines[1:]
-    for line, number, sign in zip(drawn, (1, 2, 3), (1, 1, -1), strict=True):
+    for line, number, sign in zip(drawn, (1, 2, 0, 3), (1, 1, 1, -1), strict=True):
         expected = np.sort(sign * (lct[:, number] - vs[:, number]))
         np.testing.assert_allclose(line.get_ydata(), expected, atol=1e-12)
 
@@ -64,11 +64,11 @@ def test_the_verdict_follows_the_numbers():
         if row["method"] == LCT:
             row["auc"] = 0.95 + rng.normal(0, 0.001)
     verdict = PAIRS.present(data, Profile()).verdict
-    assert verdict.startswith("By the paper's own t-test its claim holds here")
-    assert "mean and min and std of these remains" in verdict
+    assert verdict.startswith("By the paper's own t-test its claim holds here: LCT is better in")
+    assert "what remains is max, mean, min and std in favour of LCT and nothing in f" in verdict
     worse = PAIRS.present(made_up_rows(-0.02), Profile()).verdict
-    assert "its claim does not hold here: LCT is better in mean on 0 of 45" in worse
-    assert "none of these remains" in worse
+    assert "its claim does not hold here and is reversed for max, mean and min: LCT" in worse
+    assert "nothing in favour of LCT and max, mean and min in favour of VS" in worse
     assert "without tau = 0" not in worse  # no model says its tau
 
 
@@ -84,7 +84,7 @@ def test_models_of_vs_at_tau_0_can_be_left_out():
     vs, lct = statistics(kept, VS), statistics(kept, LCT)
     for number, row in enumerate(table):
         assert row["average difference"] == pytest.approx((lct - vs)[:, number].mean())
-    assert "Beside VS without tau = 0 it is better in mean on" in outcome.verdict
+    assert "Beside VS without tau = 0 it is better in max on" in outcome.verdict
 
 
 def test_the_sweep_is_the_papers():
@@ -122,3 +122,15 @@ def test_more_pairs_won_with_a_lower_average_is_no_lead():
     assert "its claim does not hold here" in verdict(rows, [])
     leading = [{**one, "difference": 0.0033} for one in rows]
     assert "its claim holds here" in verdict(leading, [])
+
+
+def test_a_part_of_the_claim_and_a_statistic_without_pairs_are_said_so():
+    row = {"pairs": 45, "better": 40, "worse": 5, "difference": 0.01, "t-test p": 1e-5}
+    row["p (Holm)"] = 0.01
+    lost = {"better": 5, "worse": 40, "difference": -0.01}
+    none = {"pairs": 0, "better": 0, "worse": 0, "difference": float("nan")}
+    rows = [row | lost | {"AUC": "max"}, row | {"AUC": "mean"}, row | {"AUC": "min"}]
+    told = verdict([*rows, row | none | {"AUC": "std", "t-test p": float("nan")}], [])
+    assert "claim holds here for mean and min and is reversed for max: LCT is better in" in told
+    assert "mean and min in favour of LCT and max in favour of VS." in told
+    assert "nan" not in told

@@ -26,6 +26,11 @@ def test_wrong_words_are_one_sentence(tmp_path):
         (("run", "fig-sams"), "did you mean 'fig-sam'?"),
         (("run", "fig-sam", "--profile", "desktop"), "profile must be one of"),
         (("run", "fig-sam", "--weights", "none.pth"), "there is no weights file none.pth"),
+        (("run", "fig-sam", "--weights", sys.executable), "--weights goes with --profile paper"),
+        (
+            ("run", "fig-sam", "--profile", "paper", "--weights", sys.executable),
+            "cannot be read as plain weights",
+        ),
         (("page", str(tmp_path), str(tmp_path / "a.md")), "has no results"),
         (("run", "all", "--data-dir", str(tmp_path / "none")), "--data-dir must be a folder, got"),
         (("list", "--data-dir", str(tmp_path / "none")), "--data-dir must be a folder, got"),

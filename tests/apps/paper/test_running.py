@@ -147,8 +147,8 @@ def test_the_page_keeps_sections_that_it_has_no_results_of(ran, tmp_path, monkey
         ("fig-test.json", b'{"bad', "is no record of"),
         ("fig-test.json", b"[1]", "is no record of"),
         ("fig-test.json", b"{}", "is no record of"),
-        ("fig-test.csv", b"", "cannot be used"),
-        ("fig-test.csv", b"\x00\xff", "cannot be used"),
+        ("fig-test.csv", b"", "fig-test.csv was changed after it was written; run fig-test again"),
+        ("fig-test.csv", b"\x00\xff", "was changed after it was written"),
         ("page.md", b"\xff\xfe", "must be a Markdown file in UTF-8"),
     ],
 )
@@ -163,6 +163,18 @@ def test_damaged_files_are_one_sentence_and_leave_nothing(
     with pytest.raises(InputError, match=told):
         write_page(folder, page)
     assert not (page.parent / "page").exists()
+
+
+def test_data_of_a_record_without_checksums_that_cannot_be_read(ran, tmp_path, monkeypatch):
+    monkeypatch.setattr(page_module, "EXPERIMENTS", {"fig-test": EXPERIMENT})
+    folder = tmp_path / "copy"
+    shutil.copytree(ran[0], folder)
+    record = json.loads((folder / "fig-test.json").read_text())
+    del record["sums"]
+    (folder / "fig-test.json").write_text(json.dumps(record))
+    (folder / "fig-test.csv").write_bytes(b"")
+    with pytest.raises(InputError, match="cannot be used"):
+        write_page(folder, tmp_path / "page.md")
 
 
 def test_why_runs_failed_is_said(tmp_path):

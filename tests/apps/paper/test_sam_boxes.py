@@ -25,7 +25,7 @@ PUBLISHED = {
 
 def present(found):
     areas = {
-        label: [None] if pair is None else [pair[0] - pair[1], pair[0], pair[0] + pair[1]]
+        label: [None] if pair is None else [pair[0] - pair[1], pair[0] + pair[1]] * 400
         for label, pair in found.items()
     }
     return SAM_BOX.present(rounded({"": area_rows_of(areas)}), Profile())
@@ -51,9 +51,12 @@ def test_the_published_picture_is_recognised():
         ("VS, SAM 0.8", (0.6, 0.01), "naive classifiers does not hold here: 0.5100 at 0.5, 0.6000"),
         ("VS + LCT, SGD", (0.67, 0.02), "than every VS does not hold here: 0.6700 against 0.6800"),
         ("VS + LCT, SAM 0.1", (0.71, 0.02), "less than LCT with SGD does not hold here: 0.7100"),
+        ("VS + LCT, SGD", (0.681, 0.02), "undecided here: 0.6810 against 0.6800 (standard error 0"),
+        ("VS, SAM 0.3", (0.679, 0.02), "rho = 0.1 is best is undecided here: of VS, SAM 0.1 has"),
+        ("VS, SAM 0.3", (0.681, 0.02), "rho = 0.1 is best is undecided here: of VS, SAM 0.3 has"),
     ],
 )
-def test_each_claim_can_fail_alone(label, pair, told):
+def test_each_claim_can_fail_alone_or_be_left_open(label, pair, told):
     assert told in present({**PUBLISHED, label: pair}).verdict
 
 

@@ -87,3 +87,10 @@ def _statistics(line: CellStatistics | MethodSummary) -> dict[str, Any]:
         "max": line.max,
         "std": line.std,
     }
+
+
+def without_empty_notes(rows: Rows) -> Rows:
+    """Return rows without their notes if none says anything."""
+    if any(row["note"] for row in rows):
+        return rows
+    return [{name: value for name, value in row.items() if name != "note"} for row in rows]

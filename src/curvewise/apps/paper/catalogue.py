@@ -59,4 +59,4 @@ def experiment_named(name: str) -> Experiment:
     >>> experiment_named("table-pairs").name
     'table-pairs'
     """
-    return EXPERIMENTS[require_choice("experiment", name, EXPERIMENTS)]
+    return EXPERIMENTS[require_choice("experiment (or all)", name, EXPERIMENTS)]

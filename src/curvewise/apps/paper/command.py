@@ -5,6 +5,7 @@ import os
 import shlex
 import sys
 from pathlib import Path
+from textwrap import fill
 from typing import Annotated, Any
 
 import typer
@@ -39,10 +40,10 @@ def paper_list(
     if as_json:
         print(json.dumps(rows))
         return
-    table = Table(Column("name", no_wrap=True), "shows", "models", "takes", "data")
     for row in rows:
-        table.add_row(row["name"], row["shows"], f"{row['models']:,}", row["takes"], row["data"])
-    Console().print(table)
+        models = f"{row['models']:,} models" if row["models"] else "no models"
+        print(f"{row['name']:<23} {models:>13}  {row['takes']:<13}  {row['data']}".rstrip())
+        print(fill(row["shows"], 76, initial_indent="    ", subsequent_indent="    "))
     print("Times are for two cores; features of photographs, computed once, take minutes more.")
 
 
@@ -151,9 +152,16 @@ def require_data_folder(data_dir: Path | None) -> None:
 def _profile(name: str, scale: str, weights: Path | None, data_dir: Path | None) -> Any:
     from curvewise.apps.paper.listing import source_missing
     from curvewise.apps.paper.profiles import Profile
+    from curvewise.apps.train import read_weights
+    from curvewise.networks.resnext import ResNeXt50
+    from curvewise.networks.weights import load_weights
 
     if weights is not None and not weights.is_file():
         raise InputError(f"there is no weights file {weights}")
+    if weights is not None:
+        if name == "laptop":
+            raise InputError("--weights goes with --profile paper, got the profile laptop")
+        load_weights(ResNeXt50(), read_weights(weights))  # refused now, not by every model
     there = source_missing("melanoma", data_dir) is None
     return Profile(name, scale, None if weights is None else str(weights), there)
 

@@ -9,7 +9,12 @@ from math import sqrt
 
 import numpy as np
 
-from curvewise.apps.paper.areas import area_rows, cells_from, summary_table
+from curvewise.apps.paper.areas import (
+    area_rows,
+    cells_from,
+    summary_table,
+    without_empty_notes,
+)
 from curvewise.apps.paper.experiment import Data, Experiment, Outcome, Reading, Rows
 from curvewise.apps.paper.profiles import Profile
 from curvewise.report.cells import CellAreas, labels_of
@@ -89,15 +94,12 @@ def arm_differences(
         f"{name} of AUC": {
             arm: list(task_differences(cells, VS, arm, statistic).values()) for arm in arms
         }
-        for name, statistic in (("mean", "mean"), ("minimum", "min"), ("std", "std"))
+        for name, statistic in (
+            ("mean", "mean"),
+            ("minimum", "min"),
+            ("lower is better: std", "std"),
+        )
     }
-
-
-def without_empty_notes(rows: Rows) -> Rows:
-    """Return rows without their notes if none says anything."""
-    if any(row["note"] for row in rows):
-        return rows
-    return [{name: value for name, value in row.items() if name != "note"} for row in rows]
 
 
 def noise_table(cells: Sequence[CellAreas], repeated: Sequence[CellAreas]) -> Rows:

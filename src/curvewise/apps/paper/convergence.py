@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from curvewise.apps.paper.areas import area_rows, cells_from
+from curvewise.apps.paper.areas import area_rows, cells_from, without_empty_notes
 from curvewise.apps.paper.controls import (
     COLORS,
     DRAWN,
@@ -13,7 +13,6 @@ from curvewise.apps.paper.controls import (
     LCT,
     VS,
     arm_differences,
-    without_empty_notes,
 )
 from curvewise.apps.paper.experiment import Data, Experiment, Outcome, Reading, Rows
 from curvewise.apps.paper.profiles import Profile

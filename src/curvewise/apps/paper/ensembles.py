@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from curvewise.apps.paper.captions import caption_of
+from curvewise.apps.paper.captions import caption_of, title_of
 from curvewise.apps.paper.experiment import Data, Experiment, Outcome, Reading, Rows
 from curvewise.apps.paper.profiles import Profile, both
 from curvewise.report.control_figures import plot_growth
@@ -123,7 +123,9 @@ def _present(data: Data, profile: Profile) -> Outcome:
                 for line in lines
             ],
         },
-        figures={NAME: plot_growth(curves, title=title)},
+        figures={
+            NAME: plot_growth({title_of(task): own for task, own in curves.items()}, title=title)
+        },
     )
 
 

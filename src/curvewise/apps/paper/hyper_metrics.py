@@ -73,7 +73,10 @@ def _present(data: Data, profile: Profile) -> Outcome:
             "initial weights (one-way analysis of variance)": variance_table(parts),
             "Shares of the variance over all settings, as estimated": shares(rows, fits, parts),
         },
-        figures={NAME: plot_fits(panels, title=caption), REPEATS: seeds},
+        figures={
+            NAME: plot_fits(panels, title=f"Dots: models; line: degree-2 fit\n{caption}"),
+            REPEATS: seeds,
+        },
     )
 
 

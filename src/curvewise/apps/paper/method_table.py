@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 from scipy.stats import rankdata
 
+from curvewise.apps.paper.areas import without_empty_notes
 from curvewise.apps.paper.captions import caption_of
-from curvewise.apps.paper.controls import without_empty_notes
 from curvewise.apps.paper.ensembles import VALIDATION, TrainedModels, trained_models
 from curvewise.apps.paper.experiment import Data, Experiment, Outcome, Reading, Rows
 from curvewise.apps.paper.profiles import Profile

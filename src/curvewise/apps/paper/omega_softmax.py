@@ -56,7 +56,7 @@ def _present(data: Data, profile: Profile) -> Outcome:
         points=marked,
         ylim=(0, HIGHEST),
         width=2.7,
-        title="What the label of a sample costs; dot: both labels cost the same",
+        title="What a label costs, without bound at the ends; dot: both cost the same",
     )
     plain = f"p1 of the plain softmax at tau = {TAU:g}, beta = {BETA}"
     table = [

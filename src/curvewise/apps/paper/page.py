@@ -8,7 +8,7 @@ from typing import Any
 from curvewise.apps.paper.catalogue import EXPERIMENTS
 from curvewise.apps.paper.experiment import Experiment
 from curvewise.apps.paper.profiles import Profile
-from curvewise.apps.paper.running import draw_experiment, markdown_table
+from curvewise.apps.paper.running import draw_experiment, file_sum, markdown_table
 from curvewise.apps.sweeping import duration
 from curvewise.errors import InputError
 
@@ -38,15 +38,21 @@ def write_page(folder: Path, page: Path) -> tuple[int, int]:
     beside = page.parent / page.stem
     for name, record in there.items():
         _refuse_less(record, _record(beside, name, damaged=False), page)
+    files = [file for record in there.values() for file in _files(record)]
+    for file in files:
+        if not (folder / file).is_file():
+            raise InputError(f"{folder} lacks {file}; run its experiment again")
+    for name, record in there.items():
+        for file, total in record.get("sums", {}).items():
+            if file_sum(folder / file) != total:
+                raise InputError(
+                    f"{folder / file} was changed after it was written; run {name} again"
+                )
     # All sections before anything is written: a damaged file must not leave half a page.
     new = {
         name: section(EXPERIMENTS[name], record, folder, beside.name)
         for name, record in there.items()
     }
-    files = [file for record in there.values() for file in _files(record)]
-    for file in files:
-        if not (folder / file).is_file():
-            raise InputError(f"{folder} lacks {file}; run its experiment again")
     beside.mkdir(parents=True, exist_ok=True)
     if folder.resolve() != beside.resolve():
         for file in files:

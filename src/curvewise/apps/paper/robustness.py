@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from curvewise.apps.paper.captions import title_of
 from curvewise.apps.paper.experiment import Data, Experiment, Outcome, Reading, Rows
 from curvewise.apps.paper.profiles import Profile
 from curvewise.report.control_figures import plot_conditions
@@ -63,7 +64,7 @@ def _present(data: Data, profile: Profile) -> Outcome:
     together = together_table(rows)
     tasks = list(dict.fromkeys(row["task"] for row in rows))
     figure = plot_conditions(
-        _panels(rows),
+        {title_of(task).replace(" ", "\n", 1): row for task, row in _panels(rows).items()},
         xlabel="learning rate",
         title=f"AUC of 12 settings a method by training condition, beta = 100; div.: models that "
         f"diverged ({profile.caption('fashion-mnist')})",

@@ -1,5 +1,6 @@
 """Run an experiment: the missing part of its sweeps, its data as CSV, its tables and figures."""
 
+import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -77,12 +78,18 @@ def run_experiment(
         "versions": dict(versions()),
         "models": sum(spec.size for spec in specs),
         "data": [file.name for file in files],
+        "sums": {file.name: file_sum(file) for file in files},
         "figures": [file.name for file in shown.files],
         "verdict": shown.outcome.verdict,
         "tables": dict(shown.outcome.tables),
     }
     write_json(folder / f"{experiment.name}.json", record)
     return Shown(shown.outcome, [*files, *shown.files])
+
+
+def file_sum(path: Path) -> str:
+    """Return a checksum of a file's content."""
+    return hashlib.sha256(path.read_bytes()).hexdigest()[:16]
 
 
 def require_usable(folder: Path) -> None:

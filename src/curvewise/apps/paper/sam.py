@@ -105,10 +105,13 @@ def verdict(lines: dict[str, CellStatistics]) -> str:
     """Say which rho is best, what large ones do, and whether LCT with SGD is ahead of all."""
     plain = {rho: lines[label_of(VS, rho)] for rho in RHO if label_of(VS, rho) in lines}
     best = max(plain, key=lambda rho: plain[rho].mean)
+    second = _second(plain, best) if best == PUBLISHED_BEST else PUBLISHED_BEST
+    rival = None if second is None else plain.get(second)
     large = {rho: line for rho, line in plain.items() if rho >= LARGE}
     naive = bool(large) and all(line.mean < NAIVE for line in large.values())
     parts = [
-        f"That rho = {PUBLISHED_BEST:g} is best {_holds(best == PUBLISHED_BEST)}: of VS, "
+        f"That rho = {PUBLISHED_BEST:g} is best "
+        f"{_holds(best == PUBLISHED_BEST, plain[best], rival)}: of VS, "
         f"{optimizer_of(best)} has the highest mean AUC, {plain[best].mean:.4f}"
         + _next(plain, best),
         f"that rho >= {LARGE:g} gives naive classifiers {_holds(naive)}: "
@@ -124,32 +127,46 @@ def verdict(lines: dict[str, CellStatistics]) -> str:
     if trained is not None:
         wins = trained.mean > plain[best].mean
         parts.append(
-            f"that LCT with SGD is better on average than every VS {_holds(wins)}: "
-            f"{trained.mean:.4f} against {plain[best].mean:.4f}"
+            "that LCT with SGD is better on average than every VS "
+            f"{_holds(wins, trained, plain[best])}: {_beside(trained, plain[best])}"
         )
         both = lines.get(label_of(LCT, PUBLISHED_BEST))
         if both is not None:
             parts.append(
-                f"that LCT with SAM is less than LCT with SGD {_holds(both.mean < trained.mean)}: "
-                f"{both.mean:.4f} against {trained.mean:.4f}"
+                "that LCT with SAM is less than LCT with SGD "
+                f"{_holds(both.mean < trained.mean, both, trained)}: {_beside(both, trained)}"
             )
     return "; ".join(parts) + "."
 
 
 def _next(plain: dict[float, CellStatistics], best: float) -> str:
     """Return in brackets who comes next, and how much of the distance may be chance."""
-    others = [rho for rho in plain if rho != best]
-    if not others:
+    rho = _second(plain, best)
+    if rho is None:
         return ""
-    rho = max(others, key=lambda rho: plain[rho].mean)
-    variances = [line.std**2 / line.models for line in (plain[best], plain[rho])]
     return (
         f" (next {optimizer_of(rho)}, {plain[rho].mean:.4f}, the difference having a standard "
-        f"error of {sqrt(sum(variances)):.4f})"
+        f"error of {_error(plain[best], plain[rho]):.4f})"
     )
 
 
-def _holds(claim: bool) -> str:
+def _second(plain: dict[float, CellStatistics], best: float) -> float | None:
+    return max((rho for rho in plain if rho != best), key=lambda r: plain[r].mean, default=None)
+
+
+def _error(a: CellStatistics, b: CellStatistics) -> float:
+    """Return the standard error of the difference of two means."""
+    return sqrt(sum(line.std**2 / line.models for line in (a, b)))
+
+
+def _beside(a: CellStatistics, b: CellStatistics) -> str:
+    return f"{a.mean:.4f} against {b.mean:.4f} (standard error {_error(a, b):.4f})"
+
+
+def _holds(claim: bool, a: CellStatistics | None = None, b: CellStatistics | None = None) -> str:
+    """Say whether a claim holds; of two means within two standard errors it is undecided."""
+    if a is not None and b is not None and abs(a.mean - b.mean) < 2 * _error(a, b):
+        return "is undecided here"
     return "holds here" if claim else "does not hold here"
 
 
