@@ -47,7 +47,7 @@ def _present(source: str, data: Data, profile: Profile) -> Outcome:
     caption = profile.caption(source)
     axes = plot_differences(
         differences_by_pair(cells),
-        title=f"AUC of {LCT} less that of {VS} on {pairs} pairs of {WHAT[source]}, beta = 100; "
+        title=f"{WHAT[source]}, {pairs} pairs, beta = 100\nAUC of {LCT} less that of {VS}; "
         f"above 0, LCT is better\n{caption}",
     )
     name = "table-pairs" if source == "cifar10" else "table-pairs-fashion"
