@@ -8,7 +8,7 @@ from curvewise.apps.paper import beta as beta_lines
 from curvewise.apps.paper.areas import cells_from
 from curvewise.apps.paper.beta import BETA, BETAS, range_lines
 from curvewise.apps.paper.csv_files import rounded
-from curvewise.apps.paper.gains import gains
+from curvewise.apps.paper.gains import SHIFTED, gains
 from curvewise.apps.paper.profiles import Profile
 from curvewise.apps.paper.running import read_data, run_experiment
 from curvewise.sweep.executors import serial
@@ -75,12 +75,28 @@ def test_verdict_follows_the_trend(gain, grows):
     assert "(cifar10)" in figure.get_suptitle()
 
 
+def test_vs_without_its_models_at_tau_0():
+    data = data_of(lambda beta: 0.01)
+    for number, row in enumerate(data[""]):
+        if row["method"] == "VS":
+            row["tau"] = number % 5 % 2  # 0, 1, 0, 1, 0
+            row["auc"] -= 0.1 * (row["tau"] == 0)
+    outcome = BETA.present(data, Profile())
+    kept = [row for row in data[""] if row["method"] != "VS" or row["tau"]]
+    table = outcome.tables[SHIFTED]
+    assert len(table) == len(TASKS) * len(BETAS)
+    for row in table:
+        seeds = [by_loop(kept, row["task"], row["beta"], seed, "mean") for seed in range(3)]
+        assert row["mean"] == pytest.approx(np.mean(seeds), abs=1e-9)
+    assert "Beside VS without tau = 0 the gain is" in outcome.verdict
+
+
 def test_from_the_store_to_files(tmp_path, monkeypatch):
     monkeypatch.setattr(beta_lines, "BETAS", (5, 50))
     shown = run_experiment(BETA, Profile("laptop", "tiny"), tmp_path, serial(), MadeUpProblems())
     (rows,) = read_data("fig-beta", tmp_path).values()
     assert len(rows) == 3 * 2 * 2 * 4  # tasks, betas, seeds, models of both methods
-    assert list(rows[0]) == ["task", "beta", "seed", "method", "auc"]
+    assert list(rows[0]) == ["task", "beta", "seed", "method", "omega", "gamma", "tau", "auc"]
     table = shown.outcome.tables["VS + LCT less VS over 2 seeds"]
     for row in table:
         seeds = [by_loop(rows, row["task"], row["beta"], seed, "min") for seed in (0, 1)]

@@ -4,11 +4,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from curvewise.apps.paper.areas import SETTINGS, area_rows, cells_from
+from curvewise.apps.paper.areas import area_rows, cells_from
 from curvewise.apps.paper.bands import CAT_DOG
 from curvewise.apps.paper.captions import caption_of, title_of
 from curvewise.apps.paper.experiment import Data, Experiment, Outcome, Reading, Rows
-from curvewise.apps.paper.gains import LCT, VS, gains, paired_table, told
+from curvewise.apps.paper.gains import LCT, SHIFTED, VS, gains, paired_table, shifted_gains, told
 from curvewise.apps.paper.profiles import Profile, both
 from curvewise.report.differences import CellDifference, over_seeds, values_of
 from curvewise.report.paired import BETTER
@@ -34,19 +34,12 @@ def _sweep(tasks: Sequence[str]) -> str:
 
 
 def _collect(reading: Reading) -> Data:
-    cells = [cell for tasks in TASKS for cell in reading.cells(_sweep(tasks))]
-    # Thousands of models: their settings would double the file and nothing here needs them.
-    return {
-        "": [
-            {name: value for name, value in row.items() if name not in SETTINGS}
-            for row in area_rows(cells)
-        ]
-    }
+    return {"": area_rows([cell for tasks in TASKS for cell in reading.cells(_sweep(tasks))])}
 
 
 def _present(data: Data, profile: Profile) -> Outcome:
     cells = cells_from(data[""])
-    lines = gains(cells)
+    lines, control = gains(cells), shifted_gains(cells)
     tasks = list(dict.fromkeys(line.task for line in lines))
     seeds = len({line.seed for line in lines})
     figure = plot_range_panels(
@@ -56,10 +49,11 @@ def _present(data: Data, profile: Profile) -> Outcome:
         caption=caption_of(profile, tasks),
     )
     return Outcome(
-        verdict=verdict(lines),
+        verdict=verdict(lines, control),
         tables={
             f"{LCT} less {VS} over {seeds} seeds": beta_table(lines),
             f"{LCT} less {VS} over all tasks and betas": paired_table(cells, unit="task"),
+            **({SHIFTED: beta_table(control)} if control else {}),
         },
         figures={NAME: figure},
     )
@@ -101,22 +95,36 @@ def beta_table(lines: Sequence[CellDifference]) -> Rows:
     return rows
 
 
-def verdict(lines: Sequence[CellDifference]) -> str:
+def verdict(lines: Sequence[CellDifference], control: Sequence[CellDifference] = ()) -> str:
     """Say what LCT gains at each beta on average, and whether that grows."""
-    betas = sorted({line.beta for line in lines if line.beta is not None})
-    by_beta = {beta: [line for line in lines if line.beta == beta] for beta in betas}
-    average = {beta: float(np.mean(values_of(own, "mean"))) for beta, own in by_beta.items()}
-    told_of = ", ".join(f"{value:+.4f} at {beta:g}" for beta, value in average.items())
+    by_beta, average = _by_beta(lines)
+    betas = list(by_beta)
     low, high = betas[0], betas[-1]
     # Averages of neighbouring beta may cross by chance: the trend is told by all of them.
     slope = float(np.polyfit(np.log(betas), list(average.values()), 1)[0]) if low < high else 0.0
     grows = slope > 0 and average[high] > 0
-    return (
+    text = (
         f"That LCT's advantage grows with the imbalance {'holds' if grows else 'does not hold'} "
-        f"here: its gain in mean AUC is {told_of}; at beta = {low:g} it has the better "
-        f"{told(by_beta[low], SHOWN)}, at beta = {high:g} the better "
+        f"here: its gain in mean AUC is {_told_by_beta(average)}; at beta = {low:g} it has the "
+        f"better {told(by_beta[low], SHOWN)}, at beta = {high:g} the better "
         f"{told(by_beta[high], SHOWN)} (task and seed, average difference)."
     )
+    if control:
+        text += f" Beside VS without tau = 0 the gain is {_told_by_beta(_by_beta(control)[1])}."
+    return text
+
+
+def _by_beta(
+    lines: Sequence[CellDifference],
+) -> tuple[dict[float, list[CellDifference]], dict[float, float]]:
+    """Return the differences by beta, and the averages of those of the mean."""
+    betas = sorted({line.beta for line in lines if line.beta is not None})
+    found = {beta: [line for line in lines if line.beta == beta] for beta in betas}
+    return found, {beta: float(np.mean(values_of(own, "mean"))) for beta, own in found.items()}
+
+
+def _told_by_beta(average: dict[float, float]) -> str:
+    return ", ".join(f"{value:+.4f} at {beta:g}" for beta, value in average.items())
 
 
 BETA = Experiment(

@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 
+from curvewise.apps.paper.areas import SETTINGS
 from curvewise.apps.paper.captions import title_of
 from curvewise.apps.paper.experiment import Data, Experiment, Outcome, Reading, Rows
 from curvewise.apps.paper.gains import LCT, SHIFTED, VS
@@ -39,7 +40,7 @@ def _collect(reading: Reading) -> Data:
                 "task": record.run.task,
                 "method": record.run.label,
                 "epochs": record.run.recipe["epochs"],
-                "tau": record.run.settings.get("tau"),
+                **{name: record.run.settings.get(name) for name in SETTINGS},
                 "validation_auc": record.metrics["validation_auc"],
                 "auc": record.auc,
             }
