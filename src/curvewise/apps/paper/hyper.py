@@ -100,7 +100,7 @@ def verdict(found: dict[str, float]) -> str:
         f"The paper's claim that VS models vary widely with their settings {holds} here: AUC runs "
         f"from {found['minimum']:.3f} to {found['maximum']:.3f} (published {PUBLISHED['minimum']} "
         f"to {PUBLISHED['maximum']}) with a standard deviation of {std:.4f} (published "
-        f"{published}; half of that is asked for)."
+        f"{published}; half of that counts as holding)."
     )
 
 

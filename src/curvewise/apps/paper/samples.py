@@ -164,8 +164,8 @@ def _verdict(table: Rows) -> str:
     ruled = [row for row in table if row[RULE] is not None]
     apart = [row for row in ruled if row[RULE] != row["minority (published)"]]
     listed = ", ".join(
-        f"{row['data']} at {row['part'].rpartition(' ')[2]}: {row[RULE]:,}, not "
-        f"{row['minority (published)']:,}"
+        f"{row['data']} at {row['part'].rpartition(' ')[2]}: "
+        f"{row['minority (published)']:,} published, {row[RULE]:,} by the rule"
         for row in apart
     )
     dogs, melanoma = BY_TASK["dogs-vs-cats"], BY_TASK["melanoma"]
