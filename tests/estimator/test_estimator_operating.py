@@ -170,6 +170,8 @@ def test_rows_of_one_class_are_named_by_their_label(fitted):
     well = Y_CAL == "well"
     with pytest.raises(InputError, match=rf"both classes, got only 'well' \({well.sum()} rows\)"):
         fitted.choose_operating_point(X_CAL[well], Y_CAL[well], max_fpr=0.1)
+    with pytest.raises(InputError, match="got only 'well'"):
+        fitted.choose_operating_point(X_CAL[well], Y_CAL[well].astype(object), max_fpr=0.1)
 
 
 def test_too_few_rows_for_a_promise(fitted):

@@ -121,9 +121,9 @@ class PointClassifier(FamilyClassifier):
         unknown = np.setdiff1d(labels, self.classes_)
         if len(unknown):
             raise InputError(f"y must hold {self.classes_.tolist()}, got {unknown[:3].tolist()}")
-        if len(np.unique(labels)) == 1:
+        if len(only := np.unique(labels)) == 1:
             raise InputError(
-                f"y must hold both classes, got only {labels[0].item()!r} ({len(labels)} rows)"
+                f"y must hold both classes, got only {only.tolist()[0]!r} ({len(labels)} rows)"
             )
         return np.asarray(labels == self.positive_class_, np.int64)
 

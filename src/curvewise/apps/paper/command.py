@@ -152,18 +152,24 @@ def require_data_folder(data_dir: Path | None) -> None:
 def _profile(name: str, scale: str, weights: Path | None, data_dir: Path | None) -> Any:
     from curvewise.apps.paper.listing import source_missing
     from curvewise.apps.paper.profiles import Profile
-    from curvewise.apps.train import read_weights
-    from curvewise.networks.resnext import ResNeXt50
-    from curvewise.networks.weights import load_weights
 
     if weights is not None and not weights.is_file():
         raise InputError(f"there is no weights file {weights}")
     if weights is not None:
-        if name == "laptop":
-            raise InputError("--weights goes with --profile paper, got the profile laptop")
-        load_weights(ResNeXt50(), read_weights(weights))  # refused now, not by every model
+        _try_weights(name, weights)
     there = source_missing("melanoma", data_dir) is None
     return Profile(name, scale, None if weights is None else str(weights), there)
+
+
+def _try_weights(profile: str, weights: Path) -> None:
+    """Raise for weights that cannot be used: once, and not by every model."""
+    from curvewise.apps.train import read_weights
+    from curvewise.networks.resnext import ResNeXt50
+    from curvewise.networks.weights import load_weights
+
+    if profile == "laptop":
+        raise InputError("--weights goes with --profile paper, got the profile laptop")
+    load_weights(ResNeXt50(), read_weights(weights))
 
 
 def _say_what_weights(chosen: list[Any], profile: Any) -> None:
