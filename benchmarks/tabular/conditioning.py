@@ -22,12 +22,13 @@ import numpy as np
 import pandas as pd
 import torch
 from benchmarks.tabular.datasets import BASES, bases_of_half, folds, load, seed_of
-from benchmarks.tabular.ranking import DIGITS, signed_rank_p
+from benchmarks.tabular.ranking import DIGITS
 
 from curvewise.errors import InputError
 from curvewise.estimator.inputs import TableInputs
 from curvewise.estimator.settings import Settings
 from curvewise.family import LinearDensity, LossFamily
+from curvewise.report.signed_ranks import signed_rank_p
 from curvewise.roc.curve import auc
 from curvewise.roc.ensemble import ensemble_score
 from curvewise.training.recipe import Recipe

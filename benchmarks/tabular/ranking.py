@@ -13,10 +13,10 @@ from scipy import stats
 
 from curvewise.errors import InputError
 from curvewise.report.dyadic import holm
+from curvewise.report.signed_ranks import signed_rank_p
 
 Floats = NDArray[np.float64]
 
-MOST_EXACT = 13  # blocks whose signs are gone through, 2^13 ways
 DIGITS = 9  # means of the same numbers differ by their order of addition
 
 
@@ -84,22 +84,6 @@ def alike(mean_ranks: Floats, difference: float) -> list[tuple[int, int]]:
         if last > first and (not runs or last > runs[-1][1]):
             runs.append((first, last))
     return runs
-
-
-def signed_rank_p(differences: Floats) -> float:
-    """Two-sided p of Wilcoxon's signed-rank test, exact up to 13 blocks, ties or not.
-
-    Blocks without a difference are left out; if all are, p is 1.
-    """
-    given = np.round(differences, DIGITS)
-    given = given[given != 0]
-    if len(given) == 0:
-        return 1.0
-    if len(given) > MOST_EXACT:
-        return float(stats.wilcoxon(given).pvalue)
-    ranks = stats.rankdata(np.abs(given))
-    signs = 2 * (np.arange(2 ** len(given))[:, None] >> np.arange(len(given)) & 1) - 1
-    return float(np.mean(np.abs(signs @ ranks) >= abs(np.sign(given) @ ranks) - 1e-9))
 
 
 @dataclass(frozen=True)

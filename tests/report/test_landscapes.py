@@ -191,7 +191,7 @@ def test_line_panels_show_their_lines_and_points():
         panels, xlabel="x", ylabels=["y"], points={"one": (0.5, 0.5)}, ylim=(0, 2)
     )
     first, second = figure.axes
-    assert [text.get_text() for text in first.get_legend().get_texts()] == ["up", "down"]
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["up", "down"]
     assert [line.get_ydata().tolist() for line in first.get_lines()[:2]] == [
         x.tolist(), (1 - x).tolist(),
     ]  # fmt: skip

@@ -7,8 +7,10 @@ import pandas as pd
 import pytest
 from benchmarks.tabular.datasets import names_of_half
 from benchmarks.tabular.peers import METHODS, UNRANKED
-from benchmarks.tabular.ranking import DIGITS, signed_rank_p
+from benchmarks.tabular.ranking import DIGITS
 from scipy.stats import rankdata
+
+from curvewise.report.signed_ranks import signed_rank_p
 
 RESULTS = Path(__file__).parents[2] / "docs" / "results"
 PAGE = (RESULTS / "tabular.md").read_text()

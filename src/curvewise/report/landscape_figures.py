@@ -116,7 +116,7 @@ def plot_line_panels(
     """Draw lines by name, a panel for each group of them, side by side.
 
     `ylabels` has one label for every panel, or one for all of them; `points` marks one point in
-    some of the panels, with its x.
+    some of the panels, with its x. The legend, below all panels, is that of the first.
     """
     if not panels:
         raise InputError("plot_line_panels needs at least one panel, got none")
@@ -134,7 +134,8 @@ def plot_line_panels(
             axes.set_ylim(*ylim)
         axes.grid(color="0.9")
         axes.set_axisbelow(True)
-    all_axes[0].legend(fontsize="small")
+    shown = all_axes[0].get_legend_handles_labels()
+    figure.legend(*shown, loc="outside lower center", ncols=len(shown[1]), fontsize="small")
     figure.suptitle(title or "", fontsize="medium")
     return figure
 

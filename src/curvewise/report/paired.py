@@ -7,10 +7,10 @@ from math import sqrt
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import stdtr
-from scipy.stats import wilcoxon
 
 from curvewise.errors import require_choice
 from curvewise.report.cells import Measured, Place, Table, placed, require_labels
+from curvewise.report.signed_ranks import signed_rank_p
 from curvewise.report.summary import CellStatistics, cell_statistics
 
 NAN = float("nan")
@@ -133,7 +133,7 @@ def _compared(
         losses=int((gains < 0).sum()),
         difference=float(differences.mean()) if n else NAN,
         t_test_p=NAN if reason else _t_test(differences, 1 / n),
-        wilcoxon_p=_signed_ranks(differences),
+        wilcoxon_p=NAN if n < FEWEST or not differences.any() else signed_rank_p(differences),
         corrected_p=NAN if reason or why else _t_test(differences, 1 / n + ratio),
         reason=reason,
         corrected_reason=reason or why,
@@ -144,9 +144,3 @@ def _t_test(differences: Doubles, share: float) -> float:
     """Return the two-sided p of a mean whose variance is `share` times that of the values."""
     error = float(differences.std(ddof=1)) * sqrt(share)
     return 2 * float(stdtr(len(differences) - 1, -abs(float(differences.mean())) / error))
-
-
-def _signed_ranks(differences: Doubles) -> float:
-    if len(differences) < FEWEST or not differences.any():
-        return NAN
-    return float(wilcoxon(differences).pvalue)

@@ -60,8 +60,8 @@ def _present(data: Data, profile: Profile) -> Outcome:
     counts = {len(group) for group in _by_setting(repeats, "auc").values()}
     times = "/".join(str(count) for count in sorted(counts))
     seeds = plot_choices(
-        {key.replace(", ", "\n"): {"VS": own} for key, own in _by_setting(repeats, "auc").items()},
-        title=f"Models that differ in initial weights alone, by omega, gamma, tau\n{caption}",
+        {key: {"VS": own} for key, own in _by_setting(repeats, "auc").items()},
+        title=f"Models that differ in initial weights alone, setting by setting\n{caption}",
     )
     diverged = sum(len(part) for part in data.values()) - len(rows) - len(repeats)
     told = f" {diverged} models diverged." if diverged else ""
@@ -116,7 +116,7 @@ def fit_table(rows: Rows) -> Rows:
 def _by_setting(rows: Rows, metric: str) -> dict[str, list[float]]:
     groups: dict[str, list[float]] = {}
     for row in rows:
-        key = ", ".join(f"{row[name]:g}" for name in SETTINGS)
+        key = "\n".join(f"{name} {row[name]:g}" for name in SETTINGS)
         groups.setdefault(key, []).append(row[metric])
     return groups
 
