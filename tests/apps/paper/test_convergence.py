@@ -9,11 +9,11 @@ from scipy.stats import ttest_rel
 from curvewise.apps.paper.convergence import (
     ARMS,
     CONVERGENCE,
+    CONVERGENCE_PIXELS,
     DRAWN,
     FLAT,
     FOUR,
     LCT,
-    NAME,
     VS,
     flat_table,
 )
@@ -110,7 +110,7 @@ def test_validation_goes_with_its_model():
 
     class Reading:
         def cells(self, sweep):
-            assert sweep.startswith(f"{NAME}-")
+            assert sweep.startswith("table-convergence-")
             return [cell]
 
         def records(self, sweep):
@@ -132,3 +132,21 @@ def test_the_sweeps():
     assert DRAWN in {run.label for run in longer.runs()}
     tiny = CONVERGENCE.sweeps(Profile("paper", "tiny"))
     assert [{run.recipe["epochs"] for run in spec.runs()} for spec in tiny] == [{1}, {2}]
+
+
+def test_the_sweeps_of_all_pixels_differ_in_features_and_decay_alone():
+    for usual, raw in zip(
+        CONVERGENCE.sweeps(Profile()), CONVERGENCE_PIXELS.sweeps(Profile()), strict=True
+    ):
+        assert (usual.features.pca, raw.features.pca) == (64, None)
+        assert raw.name == usual.name.replace("convergence", "convergence-pixels")
+        mine, theirs = raw.to_dict(), usual.to_dict()
+        assert mine["recipe"] == {**theirs["recipe"], "weight_decay": 1e-2}
+        for name in ("name", "features", "recipe"):
+            del mine[name], theirs[name]
+        assert mine == theirs
+    figures = CONVERGENCE_PIXELS.present(made_up(), Profile()).figures
+    assert "on all 784 pixels" in figures["table-convergence-pixels"].get_suptitle()
+    # The paper profile has pixels anyway, so its models are those of the other table.
+    assert CONVERGENCE_PIXELS.sweeps(Profile("paper"))[0].features.pca is None
+    assert CONVERGENCE.sweeps(Profile("paper"))[0].features.pca is None

@@ -4,7 +4,7 @@ from curvewise.apps.paper.bands import CIFAR_BANDS, KAGGLE_BANDS
 from curvewise.apps.paper.beta import BETA
 from curvewise.apps.paper.boxes import MELANOMA_BOX
 from curvewise.apps.paper.controls import CONTROLS
-from curvewise.apps.paper.convergence import CONVERGENCE
+from curvewise.apps.paper.convergence import CONVERGENCE, CONVERGENCE_PIXELS
 from curvewise.apps.paper.densities import LINEAR_DENSITY
 from curvewise.apps.paper.ensembles import ENSEMBLES
 from curvewise.apps.paper.epochs import EPOCHS_FIGURE
@@ -48,6 +48,7 @@ EXPERIMENTS = {
         FILM,
         BETA,
         EPOCHS_FIGURE,
+        CONVERGENCE_PIXELS,
         PAIRS_FASHION,
     )
 }

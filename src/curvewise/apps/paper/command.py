@@ -40,9 +40,10 @@ def paper_list(
     if as_json:
         print(json.dumps(rows))
         return
+    longest = max(map(len, EXPERIMENTS))
     for row in rows:
         models = f"{row['models']:,} models" if row["models"] else "no models"
-        print(f"{row['name']:<23} {models:>13}  {row['takes']:<13}  {row['data']}".rstrip())
+        print(f"{row['name']:<{longest}} {models:>13}  {row['takes']:<13}  {row['data']}".rstrip())
         print(fill(row["shows"], 76, initial_indent="    ", subsequent_indent="    "))
     print("Times are for two cores; features of photographs, computed once, take minutes more.")
 

@@ -8,7 +8,7 @@ from curvewise.apps.paper.areas import SETTINGS
 from curvewise.apps.paper.captions import title_of
 from curvewise.apps.paper.experiment import Data, Experiment, Outcome, Reading, Rows
 from curvewise.apps.paper.gains import LCT, SHIFTED, VS
-from curvewise.apps.paper.profiles import NETWORKS, Profile, both
+from curvewise.apps.paper.profiles import Profile, both
 from curvewise.report.paired import BETTER
 from curvewise.report.panel_figures import RangeLine, plot_range_panels
 from curvewise.sweep.spec import Spec
@@ -19,7 +19,6 @@ PAIRS = ("0/6", "2/4", "3/6", "4/6", "5/7", "7/9")
 EPOCHS = {"laptop": [5, 10, 20, 40], "paper": [60, 125, 250, 500]}
 VALIDATION = 0.25  # of the training data, for seeing whether training has settled
 FLAT = 0.005  # a change of mean validation AUC from one number of epochs to the next
-PIXELS = "networks of two layers of 64 on all 784 pixels"
 SHOWN = ("mean", "min", "std")
 
 
@@ -54,14 +53,13 @@ def _present(data: Data, profile: Profile) -> Outcome:
     flat, gains = flat_table(rows), gain_table(rows)
     later = [row for row in rows if row["method"] != VS or row["tau"]]
     control = gain_table(later) if any(row["method"] == VS for row in later) else []
-    told = profile.caption("fashion-mnist").replace(NETWORKS["laptop", "fashion-mnist"], PIXELS)
     figure = plot_range_panels(
         {title_of(task): _lines(rows, task) for task in dict.fromkeys(r["task"] for r in rows)},
         xlabel="epochs",
         ylabel="AUC on validation",
         title="AUC on validation after so many epochs: mean over settings, bars from the "
         "lowest to the highest, beta = 100",
-        caption=told,
+        caption=profile.caption("fashion-mnist", pixels=True),
         columns=3,
         zero=False,
     )

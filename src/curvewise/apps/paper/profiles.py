@@ -82,6 +82,7 @@ NETWORKS = {  # as figures name them
     ("paper", "melanoma"): "ResNeXt50",
     ("paper", "fashion-mnist"): "small CNN",
 }
+PIXELS = "networks of two layers of 64 on all 784 pixels"  # where components are not asked for
 
 
 @dataclass(frozen=True)
@@ -105,10 +106,10 @@ class Profile:
         require_choice("profile", self.name, PROFILES)
         require_choice("scale", self.scale, SCALES)
 
-    def caption(self, task: str) -> str:
-        """Say under a figure what was trained on a task."""
-        source = _source(task)
-        text = f"{self.name} profile: {NETWORKS[self.name, source]}"
+    def caption(self, task: str, *, pixels: bool = False) -> str:
+        """Say under a figure what was trained on a task, its images taken as pixels or as usual."""
+        raw = pixels and self.name == "laptop"
+        text = f"{self.name} profile: {PIXELS if raw else NETWORKS[self.name, _source(task)]}"
         if self.name == "paper" and "ResNeXt" in text:
             text += " from ImageNet weights" if self.weights else " from random weights"
         return text + (", tiny scale: no result" if self.scale == "tiny" else "")
