@@ -6,19 +6,11 @@ import numpy as np
 import pytest
 from scipy.stats import ttest_rel
 
-from curvewise.apps.paper.convergence import (
-    ARMS,
-    CONVERGENCE,
-    CONVERGENCE_PIXELS,
-    DRAWN,
-    FLAT,
-    FOUR,
-    LCT,
-    VS,
-    flat_table,
-)
+from curvewise.apps.paper.controls import DRAWN, FOUR, LCT, VS
+from curvewise.apps.paper.convergence import CONVERGENCE, CONVERGENCE_PIXELS
 from curvewise.apps.paper.csv_files import rounded
 from curvewise.apps.paper.profiles import Profile
+from curvewise.apps.paper.settled import ARMS, FLAT, flat_table
 from curvewise.report.cells import Cell
 
 PAIRS = list(combinations(range(6), 2))
@@ -87,6 +79,29 @@ def test_gains_are_those_of_scipy_at_either_length():
         (row,) = [r for r in rows if (r["epochs"], r["AUC"], r["method"]) == (epochs, "mean", LCT)]
         assert row["difference"] == pytest.approx(np.mean(means[LCT]) - np.mean(means[VS]))
         assert row["t-test p"] == pytest.approx(ttest_rel(means[LCT], means[VS]).pvalue, rel=1e-4)
+
+
+def test_a_control_leaves_out_vs_at_tau_0():
+    data = made_up(gain=0.003)
+    for rows in data.values():
+        for row in rows:
+            if row["method"] == VS and row["tau"] == 0:
+                row["auc"] -= 0.1
+    outcome = CONVERGENCE.present(data, Profile())
+    everything, control = list(outcome.tables.values())[1:]
+    assert len(control) == 2 * 3
+    for name, epochs in zip(data, EPOCHS, strict=True):
+        gain = [
+            np.mean([row["auc"] for row in data[name] if row["method"] == LCT])
+            - np.mean([row["auc"] for row in data[name] if row["method"] == VS and row["tau"] > 0])
+        ]
+        (row,) = [r for r in control if (r["epochs"], r["AUC"]) == (epochs, "mean")]
+        assert row["difference"] == pytest.approx(gain[0])
+        (row,) = [
+            r for r in everything if (r["epochs"], r["AUC"], r["method"]) == (epochs, "mean", LCT)
+        ]
+        assert row["difference"] == pytest.approx(gain[0] + 0.1 / 4, abs=1e-3)
+    assert "Beside VS at tau > 0 alone: after 20 epochs mean +0.00" in outcome.verdict
 
 
 def test_validation_goes_with_its_model():

@@ -3,10 +3,9 @@
 Once on the usual components of the pixels, on which recipes were chosen, and once on all pixels.
 """
 
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
-
-import numpy as np
 
 from curvewise.apps.paper.areas import area_rows, cells_from, without_empty_notes
 from curvewise.apps.paper.controls import (
@@ -19,7 +18,10 @@ from curvewise.apps.paper.controls import (
     arm_differences,
 )
 from curvewise.apps.paper.experiment import Data, Experiment, Outcome, Reading, Rows
+from curvewise.apps.paper.gains import SHIFTED, shifted
 from curvewise.apps.paper.profiles import Profile
+from curvewise.apps.paper.settled import ARMS, FLAT, flat_table, verdict
+from curvewise.report.cells import Measured
 from curvewise.report.control_figures import plot_arm_differences
 from curvewise.report.dyadic import holm_rows, pair_tests
 from curvewise.report.ensemble_growth import with_ensembles
@@ -33,8 +35,6 @@ VALIDATION = 0.25  # of the training data, for seeing whether training has settl
 # 20 epochs and after 60 for VS and for LCT (within 0.006) and higher for both; with four times it,
 # models of both collapse.
 PIXEL_DECAY = 1e-2
-FLAT = 0.005  # a change of AUC on validation, averaged over settings and seeds
-ARMS = {VS: "vs", FILM: "constant-film", DRAWN: "unconditioned", LCT: "lct"}
 OTHERS = (LCT, FILM, DRAWN, FOUR)
 STATISTICS = ("mean", "min", "std")
 SETTINGS = {"omega": [0.5, 0.9], "gamma": 0.2}  # with four tau, or densities of it: eight
@@ -103,14 +103,9 @@ def _present(data: Data, profile: Profile, name: str, pixels: bool) -> Outcome:
     both = (data["shorter"], data["longer"])
     flat = flat_table(*both, epochs)
     cells = [cells_from(rows) for rows in both]
-    tests = holm_rows(
-        [
-            {"epochs": number, **row}
-            for number, own in zip(epochs, cells, strict=True)
-            for arm in OTHERS
-            for row in pair_tests(own, VS, arm, STATISTICS)
-        ]
-    )
+    tests = _tests(epochs, cells, OTHERS)
+    later = [shifted(own) for own in cells]
+    control = _tests(epochs, later, (LCT,)) if all(later) else []
     pairs, seeds = (len({row[key] for row in data["longer"]}) for key in ("task", "seed"))
     title = (
         f"After {epochs[1]} epochs: AUC of each method less that of {VS}, {pairs} Fashion-MNIST "
@@ -118,67 +113,28 @@ def _present(data: Data, profile: Profile, name: str, pixels: bool) -> Outcome:
     )
     figure = plot_arm_differences(arm_differences(cells[1], OTHERS), COLORS, title=title)
     return Outcome(
-        verdict=verdict(flat, tests, epochs),
+        verdict=verdict(flat, tests, control, epochs),
         tables={
             f"AUC after {epochs[0]} and {epochs[1]} epochs, averages over pairs, seeds and "
             f"settings; on validation, a pair is settled if it changes by {FLAT:g} at most": flat,
             f"Each method against {VS} on the test part": without_empty_notes(tests),
+            **({SHIFTED: without_empty_notes(control)} if control else {}),
         },
         figures={name: figure},
     )
 
 
-def flat_table(shorter: Rows, longer: Rows, epochs: tuple[int, int]) -> Rows:
-    """Return a row for each method: AUC on validation and test after either number of epochs."""
-    table: Rows = []
-    for method in (*ARMS, FOUR):
-        row: dict[str, Any] = {"method": method}
-        for part, column in (("validation", "validation_auc"), ("test", "auc")):
-            first, second = (_by_task(rows, method, column) for rows in (shorter, longer))
-            tasks = [task for task in first if task in second]
-            change = np.array([second[task] - first[task] for task in tasks])
-            for number, values in zip(epochs, (first, second), strict=True):
-                row[f"{part}, {number}"] = float(np.mean(list(values.values()))) if tasks else None
-            row[f"{part}, change"] = float(change.mean()) if tasks else None
-            if part == "validation":
-                settled = int((np.abs(change) <= FLAT).sum())
-                row["pairs settled"] = f"{settled} of {len(tasks)}" if tasks else None
-                fell = int((change < -FLAT).sum())
-                row["pairs that fell"] = f"{fell} of {len(tasks)}" if tasks else None
-        table.append(row)
-    return table
-
-
-def _by_task(rows: Rows, method: str, column: str) -> dict[str, float]:
-    """Return the mean of a column over settings and seeds, task by task."""
-    found: dict[str, list[float]] = {}
-    for row in rows:
-        if row["method"] == method and row[column] is not None:
-            found.setdefault(row["task"], []).append(row[column])
-    return {task: float(np.mean(values)) for task, values in found.items()}
-
-
-def verdict(flat: Rows, tests: Rows, epochs: tuple[int, int]) -> str:
-    """Say what more training changes, and what LCT gains over VS when it is at its end."""
-    arms = [row for row in flat if row["validation, change"] is not None]
-    told = ", ".join(
-        f"{row['method']} {row['validation, change']:+.4f} (settled on {row['pairs settled']})"
-        for row in arms
-    )
-    gains = "; ".join(
-        f"after {number} epochs "
-        + ", ".join(
-            f"{row['AUC']} {row['difference']:+.4f} (better on {row['better']} of {row['pairs']})"
-            for row in tests
-            if row["epochs"] == number and row["method"] == LCT
-        )
-        for number in epochs
-    )
-    moved = [row["method"] for row in arms if abs(row["validation, change"]) > FLAT]
-    state = f"not flat for {', '.join(moved)}" if moved else "flat for all arms"
-    return (
-        f"From {epochs[0]} to {epochs[1]} epochs AUC on validation, averaged over pairs, is "
-        f"{state} (within {FLAT:g}): {told}. LCT less VS on the test part: {gains}."
+def _tests(
+    epochs: tuple[int, int], cells: Sequence[Sequence[Measured]], arms: Sequence[str]
+) -> Rows:
+    """Compare arms with VS after either number of epochs; Holm's correction is for all rows."""
+    return holm_rows(
+        [
+            {"epochs": number, **row}
+            for number, own in zip(epochs, cells, strict=True)
+            for arm in arms
+            for row in pair_tests(own, VS, arm, STATISTICS)
+        ]
     )
 
 
