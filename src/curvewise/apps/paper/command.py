@@ -40,12 +40,17 @@ def paper_list(
     if as_json:
         print(json.dumps(rows))
         return
-    longest = max(map(len, EXPERIMENTS))
+    name_width, time_width = (max(len(row[key]) for row in rows) for key in ("name", "takes"))
     for row in rows:
         models = f"{row['models']:,} models" if row["models"] else "no models"
-        print(f"{row['name']:<{longest}} {models:>13}  {row['takes']:<13}  {row['data']}".rstrip())
+        print(
+            f"{row['name']:<{name_width}} {models:>13}  {row['takes']:<{time_width}}  {row['data']}".rstrip()
+        )
         print(fill(row["shows"], 76, initial_indent="    ", subsequent_indent="    "))
-    print("Times are for two cores; features of photographs, computed once, take minutes more.")
+    if profile == "laptop":
+        print("Times are for two cores; features of photographs, computed once, take minutes more.")
+    if any(row["missing"] for row in rows):
+        print("`curvewise data list` says where missing data are looked for and how to get them.")
 
 
 @paper_app.command("run", epilog=examples("paper run table-pairs", "paper run all"))

@@ -33,10 +33,10 @@ PARTS = ("shorter", "longer")
 VALIDATION = 0.25  # of the training data, for seeing whether training has settled
 # Chosen on validation parts of pairs 0/6 and 2/4: with twice the usual decay AUC is the same after
 # 20 epochs and after 60 for VS and for LCT (within 0.006) and higher for both; with four times it,
-# models of both collapse.
+# many models of both fall to chance. Of all 45 pairs five in 2,880 do, none of them VS.
 PIXEL_DECAY = 1e-2
 OTHERS = (LCT, FILM, DRAWN, FOUR)
-STATISTICS = ("mean", "min", "std")
+STATISTICS = ("max", "mean", "min", "std")
 SETTINGS = {"omega": [0.5, 0.9], "gamma": 0.2}  # with four tau, or densities of it: eight
 PLACE = ("task", "seed", "method", "omega", "gamma", "tau")  # what tells a model from others
 
@@ -117,7 +117,9 @@ def _present(data: Data, profile: Profile, name: str, pixels: bool) -> Outcome:
         tables={
             f"AUC after {epochs[0]} and {epochs[1]} epochs, averages over pairs, seeds and "
             f"settings; on validation, a pair is settled if it changes by {FLAT:g} at most": flat,
-            f"Each method against {VS} on the test part": without_empty_notes(tests),
+            f"Each method against {VS} on the test part (Holm's correction is for this table)": without_empty_notes(
+                tests
+            ),
             **({SHIFTED: without_empty_notes(control)} if control else {}),
         },
         figures={name: figure},

@@ -56,7 +56,7 @@ def _present(data: Data, profile: Profile) -> Outcome:
         points=marked,
         ylim=(0, HIGHEST),
         width=2.7,
-        title="What a label costs, without bound at the ends; dot: both cost the same",
+        title="What a label costs, for $p_1$ from 0.0001 to 0.9999; dot: both cost the same",
     )
     plain = f"p1 of the plain softmax at tau = {TAU:g}, beta = {BETA}"
     table = [

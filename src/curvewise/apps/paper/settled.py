@@ -21,7 +21,9 @@ def flat_table(shorter: Rows, longer: Rows, epochs: tuple[int, int]) -> Rows:
             tasks = [task for task in first if task in second]
             change = np.array([second[task] - first[task] for task in tasks])
             for number, values in zip(epochs, (first, second), strict=True):
-                row[f"{part}, {number}"] = float(np.mean(list(values.values()))) if tasks else None
+                row[f"{part}, {number}"] = (
+                    float(np.mean([values[task] for task in tasks])) if tasks else None
+                )
             row[f"{part}, change"] = float(change.mean()) if tasks else None
             if part == "validation":
                 settled = int((np.abs(change) <= FLAT).sum())
@@ -48,12 +50,12 @@ def verdict(flat: Rows, tests: Rows, control: Rows, epochs: tuple[int, int]) -> 
         return "; ".join(f"after {number} epochs {_gains(rows, number)}" for number in epochs)
 
     arms = [row for row in flat if row["validation, change"] is not None]
-    told = ", ".join(
+    told = "; ".join(
         f"{row['method']} {row['validation, change']:+.4f} (settled on {row['pairs settled']})"
         for row in arms
     )
     moved = [row["method"] for row in arms if abs(row["validation, change"]) > FLAT]
-    state = f"not flat for {', '.join(moved)}" if moved else "flat for all arms"
+    state = f"not flat for {'; '.join(moved)}" if moved else "flat for all arms"
     return (
         f"From {epochs[0]} to {epochs[1]} epochs AUC on validation, averaged over pairs, is "
         f"{state} (within {FLAT:g}): {told}. LCT less VS on the test part: {gains(tests)}."
