@@ -10,8 +10,8 @@ MOST_EXACT = 200  # differences up to which the sums of all sign flips are count
 def signed_rank_p(differences: NDArray[np.float64]) -> float:
     """Return the two-sided p of Wilcoxon's signed ranks of the differences, shape (n,).
 
-    p is the share of the ``2^n`` sign flips whose sum of ranks is at least as far from its middle as
-    the one observed, ties sharing their mean rank. Differences are finite, and rounded where an
+    p is the share of the ``2^n`` sign flips whose sum of ranks is at least as far from its middle
+    as the one observed, ties sharing their mean rank. Differences are finite, and rounded where an
     error in the last bit would break a tie; those of 0 are left out, and if all are 0, p is 1.
     Above 200 differences it is the normal approximation, which is far too careful in the tails:
     of 45 differences that all have one sign it makes 5e-09, and the flips make 6e-14.

@@ -43,9 +43,8 @@ def paper_list(
     name_width, time_width = (max(len(row[key]) for row in rows) for key in ("name", "takes"))
     for row in rows:
         models = f"{row['models']:,} models" if row["models"] else "no models"
-        print(
-            f"{row['name']:<{name_width}} {models:>13}  {row['takes']:<{time_width}}  {row['data']}".rstrip()
-        )
+        first = f"{row['name']:<{name_width}} {models:>13}  {row['takes']:<{time_width}}"
+        print(f"{first}  {row['data']}".rstrip())
         print(fill(row["shows"], 76, initial_indent="    ", subsequent_indent="    "))
     if profile == "laptop":
         print("Times are for two cores; features of photographs, computed once, take minutes more.")

@@ -36,6 +36,7 @@ VALIDATION = 0.25  # of the training data, for seeing whether training has settl
 # many models of both fall to chance. Of all 45 pairs five in 2,880 do, none of them VS.
 PIXEL_DECAY = 1e-2
 OTHERS = (LCT, FILM, DRAWN, FOUR)
+HOLM = "Holm's correction is for this table"
 STATISTICS = ("max", "mean", "min", "std")
 SETTINGS = {"omega": [0.5, 0.9], "gamma": 0.2}  # with four tau, or densities of it: eight
 PLACE = ("task", "seed", "method", "omega", "gamma", "tau")  # what tells a model from others
@@ -117,9 +118,7 @@ def _present(data: Data, profile: Profile, name: str, pixels: bool) -> Outcome:
         tables={
             f"AUC after {epochs[0]} and {epochs[1]} epochs, averages over pairs, seeds and "
             f"settings; on validation, a pair is settled if it changes by {FLAT:g} at most": flat,
-            f"Each method against {VS} on the test part (Holm's correction is for this table)": without_empty_notes(
-                tests
-            ),
+            f"Each method against {VS} on the test part ({HOLM})": without_empty_notes(tests),
             **({SHIFTED: without_empty_notes(control)} if control else {}),
         },
         figures={name: figure},
