@@ -20,7 +20,7 @@ from curvewise.apps.paper.controls import (
 from curvewise.apps.paper.experiment import Data, Experiment, Outcome, Reading, Rows
 from curvewise.apps.paper.gains import SHIFTED, shifted
 from curvewise.apps.paper.profiles import Profile
-from curvewise.apps.paper.settled import ARMS, FLAT, flat_table, verdict
+from curvewise.apps.paper.settled import ARMS, FLAT, VALIDATION, flat_table, verdict
 from curvewise.report.cells import Measured
 from curvewise.report.control_figures import plot_arm_differences
 from curvewise.report.dyadic import holm_rows, pair_tests
@@ -30,7 +30,6 @@ from curvewise.sweep.spec import Spec
 
 EPOCHS = {"laptop": (20, 60), "paper": (167, 500)}
 PARTS = ("shorter", "longer")
-VALIDATION = 0.25  # of the training data, for seeing whether training has settled
 # Chosen on validation parts of pairs 0/6 and 2/4: with twice the usual decay AUC is the same after
 # 20 epochs and after 60 for VS and for LCT (within 0.006) and higher for both; with four times it,
 # many models of both fall to chance. Of all 45 pairs five in 2,880 do, none of them VS.

@@ -9,6 +9,7 @@ from curvewise.apps.paper.captions import title_of
 from curvewise.apps.paper.experiment import Data, Experiment, Outcome, Reading, Rows
 from curvewise.apps.paper.gains import LCT, SHIFTED, VS
 from curvewise.apps.paper.profiles import Profile, both
+from curvewise.apps.paper.settled import FLAT, VALIDATION
 from curvewise.report.paired import BETTER
 from curvewise.report.panel_figures import RangeLine, plot_range_panels
 from curvewise.sweep.spec import Spec
@@ -17,8 +18,6 @@ NAME = "fig-epochs"
 # The first two were used to choose recipes, the other four were not.
 PAIRS = ("0/6", "2/4", "3/6", "4/6", "5/7", "7/9")
 EPOCHS = {"laptop": [5, 10, 20, 40], "paper": [60, 125, 250, 500]}
-VALIDATION = 0.25  # of the training data, for seeing whether training has settled
-FLAT = 0.005  # a change of mean validation AUC from one number of epochs to the next
 SHOWN = ("mean", "min", "std")
 
 

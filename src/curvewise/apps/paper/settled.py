@@ -8,6 +8,7 @@ from curvewise.apps.paper.controls import DRAWN, FILM, FOUR, LCT, VS
 from curvewise.apps.paper.experiment import Rows
 
 ARMS = {VS: "vs", FILM: "constant-film", DRAWN: "unconditioned", LCT: "lct"}
+VALIDATION = 0.25  # of the training data, for seeing whether training has settled
 FLAT = 0.005  # a change of AUC on validation, averaged over settings and seeds
 
 
