@@ -18,12 +18,12 @@ from pathlib import Path
 import numpy as np
 
 from _measure import Result, main
-from curvewise.apps.cells import cells_of
-from curvewise.apps.problems import Problems
-from curvewise.apps.sweeping import sweep
-from curvewise.report.paired import paired_differences
-from curvewise.report.summary import method_summary
+from curvewise.paper.cells import cells_of
+from curvewise.stats.paired import paired_differences
+from curvewise.stats.summary import method_summary
 from curvewise.sweep.executors import processes
+from curvewise.sweep.problems import Problems
+from curvewise.sweep.progress import sweep
 from curvewise.sweep.spec import Spec, read_spec
 from curvewise.sweep.store import Store
 

@@ -6,7 +6,7 @@ from contextlib import redirect_stderr, redirect_stdout
 from typing import NamedTuple
 from unittest.mock import patch
 
-from curvewise.cli import main
+from curvewise.cli.main import main
 
 
 class Ended(NamedTuple):

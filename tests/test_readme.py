@@ -19,8 +19,8 @@ import pytest
 import typer
 
 from command_line import command
-from curvewise.apps.options import UsageError
-from curvewise.cli import app
+from curvewise.cli.main import app
+from curvewise.cli.options import UsageError
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()

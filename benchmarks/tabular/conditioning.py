@@ -27,10 +27,10 @@ from benchmarks.tabular.ranking import DIGITS
 from curvewise.errors import InputError
 from curvewise.estimator.inputs import TableInputs
 from curvewise.estimator.settings import Settings
-from curvewise.family import LinearDensity, LossFamily
-from curvewise.report.signed_ranks import signed_rank_p
+from curvewise.losses.family import LinearDensity, LossFamily
 from curvewise.roc.curve import auc
 from curvewise.roc.ensemble import ensemble_score
+from curvewise.stats.signed_ranks import signed_rank_p
 from curvewise.training.recipe import Recipe
 from curvewise.training.stacked import fit_stacked
 from curvewise.training.stacked_scoring import stacked_scores

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from curvewise.errors import InputError
-from curvewise.report.dyadic import holm
-from curvewise.report.signed_ranks import signed_rank_p
+from curvewise.stats.dyadic import holm
+from curvewise.stats.signed_ranks import signed_rank_p
 
 Floats = NDArray[np.float64]
 

@@ -32,13 +32,13 @@ from curvewise.errors import CurvewiseError, InputError
 from curvewise.version import VERSION
 
 if TYPE_CHECKING:
-    from curvewise.artifacts import load, save
-    from curvewise.conditioning import Conditioned, FiLM, condition
+    from curvewise.data.imbalance import subsample_long_tail, subsample_to_beta
     from curvewise.data.registry import load_task
     from curvewise.data.task import Task
     from curvewise.estimator.estimators import LCTClassifier, VSClassifier
-    from curvewise.family import LinearDensity, LossFamily, Objective
-    from curvewise.imbalance import subsample_long_tail, subsample_to_beta
+    from curvewise.figures.curves import plot_band, plot_roc, plot_spread
+    from curvewise.figures.landscapes import plot_landscape
+    from curvewise.figures.points import plot_calibration, plot_operating_point
     from curvewise.losses.baselines import (
         AUCMarginLoss,
         FocalLoss,
@@ -48,6 +48,7 @@ if TYPE_CHECKING:
         ldam_loss,
         ldam_margins,
     )
+    from curvewise.losses.family import LinearDensity, LossFamily, Objective
     from curvewise.losses.landscape import (
         BreakEven,
         break_even,
@@ -55,11 +56,10 @@ if TYPE_CHECKING:
         calibrated_probability,
     )
     from curvewise.losses.vector_scaling import VSLoss, vs_loss
+    from curvewise.models.saving import load, save
+    from curvewise.networks.conditioning import Conditioned, FiLM, condition
     from curvewise.networks.registry import build_network
-    from curvewise.report.figures import plot_band, plot_roc, plot_spread
-    from curvewise.report.landscape_figures import plot_landscape
     from curvewise.report.page_scores import write_report
-    from curvewise.report.point_figures import plot_calibration, plot_operating_point
     from curvewise.roc.band import RocBand, roc_band
     from curvewise.roc.curve import RocCurve, auc, roc_curve
     from curvewise.roc.ensemble import ensemble_score
@@ -90,13 +90,13 @@ __version__ = VERSION
 
 # Where each public name lives; it is imported when first used, so `import curvewise` is quick.
 _HOMES = {
-    "artifacts": ("load", "save"),
-    "conditioning": ("Conditioned", "FiLM", "condition"),
+    "models.saving": ("load", "save"),
+    "networks.conditioning": ("Conditioned", "FiLM", "condition"),
     "data.registry": ("load_task",),
     "data.task": ("Task",),
     "estimator.estimators": ("LCTClassifier", "VSClassifier"),
-    "family": ("LinearDensity", "LossFamily", "Objective"),
-    "imbalance": ("subsample_long_tail", "subsample_to_beta"),
+    "losses.family": ("LinearDensity", "LossFamily", "Objective"),
+    "data.imbalance": ("subsample_long_tail", "subsample_to_beta"),
     "losses.baselines": (
         "AUCMarginLoss",
         "FocalLoss",
@@ -114,10 +114,10 @@ _HOMES = {
     ),
     "losses.vector_scaling": ("VSLoss", "vs_loss"),
     "networks.registry": ("build_network",),
-    "report.figures": ("plot_band", "plot_roc", "plot_spread"),
-    "report.landscape_figures": ("plot_landscape",),
+    "figures.curves": ("plot_band", "plot_roc", "plot_spread"),
+    "figures.landscapes": ("plot_landscape",),
     "report.page_scores": ("write_report",),
-    "report.point_figures": ("plot_calibration", "plot_operating_point"),
+    "figures.points": ("plot_calibration", "plot_operating_point"),
     "roc.band": ("RocBand", "roc_band"),
     "roc.curve": ("RocCurve", "auc", "roc_curve"),
     "roc.ensemble": ("ensemble_score",),

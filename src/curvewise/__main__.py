@@ -1,6 +1,6 @@
 """`python -m curvewise`: the command line."""
 
-from curvewise.cli import main
+from curvewise.cli.main import main
 
 if __name__ == "__main__":
     main()

@@ -14,9 +14,9 @@ from curvewise.data.folders import (
     missing_dogs_vs_cats,
     missing_folder,
 )
+from curvewise.data.imbalance import subsample_to_beta
 from curvewise.data.options import SourceOptions
 from curvewise.errors import InputError
-from curvewise.imbalance import subsample_to_beta
 
 
 def classes(base: Path, **counts: int) -> Path:

@@ -11,13 +11,13 @@ from sklearn.model_selection import train_test_split
 from torch import nn
 
 import curvewise as cw
-from curvewise.conditioning import condition
 from curvewise.errors import InputError
 from curvewise.estimator import members, recalibration, scoring
 from curvewise.estimator.members import take_in_scale
 from curvewise.estimator.readout import calibrated_readout, logit_readout
 from curvewise.estimator.recalibration import fit_recalibration, prior_shift
 from curvewise.estimator.scoring import Reader
+from curvewise.networks.conditioning import condition
 from curvewise.networks.mlp import MLP
 from curvewise.training.stacked import fit_stacked
 

@@ -12,7 +12,7 @@ import torch
 from PIL import Image
 
 import curvewise as cw
-from curvewise.conditioning import find_last_linear
+from curvewise.networks.conditioning import find_last_linear
 from curvewise.networks.efficientnet import PACKAGES, EfficientNetLite0
 from curvewise.networks.registry import build_network, input_statistics
 

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 import curvewise as cw
-from curvewise.conditioning import find_last_linear
+from curvewise.networks.conditioning import find_last_linear
 from curvewise.networks.registry import build_network
 from curvewise.networks.resnext import ResNeXt50
 

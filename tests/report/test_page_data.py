@@ -16,11 +16,11 @@ from sklearn.metrics import average_precision_score, brier_score_loss, roc_auc_s
 import curvewise as cw
 from curvewise.errors import InputError
 from curvewise.report.page_answer import answer, difference, warnings_of
-from curvewise.report.page_calibration import histogram, probability, reliability
 from curvewise.report.page_curves import corner_at, corners, packed_corners
 from curvewise.report.page_data import GRID, RECALL, page_data
 from curvewise.report.page_input import OwnPoint, PageModel
 from curvewise.report.page_settings import setting_number
+from curvewise.roc.calibration import histogram, probability, reliability
 from page_samples import page_input, page_models
 
 labelled = st.integers(0, 2**32 - 1).map(np.random.default_rng)

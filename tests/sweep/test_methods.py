@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
-from curvewise.conditioning import Conditioned
 from curvewise.errors import InputError
-from curvewise.family import LinearDensity, LossFamily, Objective
 from curvewise.losses.baselines import AUCMarginLoss
+from curvewise.losses.family import LinearDensity, LossFamily, Objective
+from curvewise.networks.conditioning import Conditioned
 from curvewise.sweep.methods import (
     METHODS,
     ConstantFilm,

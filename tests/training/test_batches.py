@@ -8,7 +8,7 @@ import torch
 from hypothesis import given, settings
 
 from curvewise.errors import InputError
-from curvewise.family import LinearDensity, LossFamily
+from curvewise.losses.family import LinearDensity, LossFamily
 from curvewise.training.batches import (
     epoch_batches,
     epoch_rows,

@@ -5,8 +5,8 @@ import torch
 from torch import nn
 
 from curvewise.errors import InputError
-from curvewise.family import LinearDensity, LossFamily
 from curvewise.losses.baselines import AUCMarginLoss
+from curvewise.losses.family import LinearDensity, LossFamily
 from curvewise.networks.mlp import MLP
 from curvewise.networks.small_cnn import SmallCNN
 from curvewise.training.recipe import Recipe

@@ -6,10 +6,10 @@ import pytest
 import torch
 from torch import nn
 
-from curvewise.conditioning import condition
 from curvewise.errors import InputError
-from curvewise.family import LinearDensity, LossFamily
 from curvewise.losses.baselines import AUCMarginLoss, FocalLoss, LDAMLoss
+from curvewise.losses.family import LinearDensity, LossFamily
+from curvewise.networks.conditioning import condition
 from curvewise.networks.mlp import MLP
 from curvewise.networks.small_cnn import SmallCNN
 from curvewise.training.loop import fit

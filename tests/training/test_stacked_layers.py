@@ -4,8 +4,8 @@ import pytest
 import torch
 from torch import nn
 
-from curvewise.conditioning import condition
-from curvewise.family import LinearDensity, LossFamily
+from curvewise.losses.family import LinearDensity, LossFamily
+from curvewise.networks.conditioning import condition
 from curvewise.training.stacked_layers import layers_of
 from curvewise.training.stacked_network import StackedNetwork
 

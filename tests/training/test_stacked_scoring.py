@@ -5,9 +5,9 @@ import pytest
 import torch
 from torch import nn
 
-from curvewise.conditioning import condition
 from curvewise.errors import InputError
-from curvewise.family import LinearDensity, LossFamily
+from curvewise.losses.family import LinearDensity, LossFamily
+from curvewise.networks.conditioning import condition
 from curvewise.networks.mlp import MLP
 from curvewise.networks.small_cnn import SmallCNN
 from curvewise.training import stacked_scoring

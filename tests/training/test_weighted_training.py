@@ -7,10 +7,10 @@ import pytest
 import torch
 from torch import nn
 
-from curvewise.conditioning import condition
 from curvewise.errors import InputError
-from curvewise.family import LinearDensity, LossFamily
 from curvewise.losses.baselines import AUCMarginLoss, FocalLoss, LDAMLoss
+from curvewise.losses.family import LinearDensity, LossFamily
+from curvewise.networks.conditioning import condition
 from curvewise.networks.mlp import MLP
 from curvewise.training.batches import epoch_batches
 from curvewise.training.loop import fit

@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.model_selection import StratifiedGroupKFold, train_test_split
 
+from curvewise.data.imbalance import subsample_to_beta
 from curvewise.data.mapped import mapped_rows
 from curvewise.errors import InputError, require_number, require_open
-from curvewise.imbalance import subsample_to_beta
 
 KINDS = ("image", "features")
 FEW = 5  # positives below which a thinned task is hardly one

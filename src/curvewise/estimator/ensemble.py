@@ -10,13 +10,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from curvewise.conditioning import Conditioned
 from curvewise.errors import InputError, require_number
 from curvewise.estimator.merit import shares
 from curvewise.estimator.readout import calibrated_readout, logit_readout
 from curvewise.estimator.scoring import Reader
 from curvewise.estimator.trees import Trees
-from curvewise.family import LossFamily
+from curvewise.losses.family import LossFamily
+from curvewise.networks.conditioning import Conditioned
 from curvewise.training.run import Normalization
 
 Array = NDArray[Any]

@@ -11,8 +11,8 @@ from sklearn.utils.validation import check_array
 
 from curvewise.errors import InputError, require_choice
 from curvewise.networks.registry import PRETRAINED, build_network, input_statistics
-from curvewise.quantiles import QuantileEncoder
-from curvewise.tabular import TableEncoder
+from curvewise.tables.encoder import TableEncoder
+from curvewise.tables.quantiles import QuantileEncoder
 from curvewise.training.batches import Samples
 from curvewise.training.run import Normalization
 

@@ -8,14 +8,14 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from curvewise.conditioning import Conditioned
 from curvewise.errors import InputError
 from curvewise.estimator.ensemble import Ensemble
 from curvewise.estimator.folds import held_out, some_rows
 from curvewise.estimator.judging import joined, judge
 from curvewise.estimator.settings import FOLDS, SCALINGS, SNAPSHOTS, Settings
 from curvewise.estimator.trees import grow_trees, trees_for
-from curvewise.quantiles import column_weights
+from curvewise.networks.conditioning import Conditioned
+from curvewise.tables.quantiles import column_weights
 from curvewise.training.batches import seen_class_counts
 from curvewise.training.run import Normalization
 from curvewise.training.stacked import fit_stacked

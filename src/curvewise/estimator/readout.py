@@ -10,10 +10,10 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from curvewise.conditioning import Conditioned
 from curvewise.errors import InputError
-from curvewise.family import LossFamily
 from curvewise.losses.factors import class_factors
+from curvewise.losses.family import LossFamily
+from curvewise.networks.conditioning import Conditioned
 
 
 @torch.no_grad()

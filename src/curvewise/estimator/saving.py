@@ -15,7 +15,7 @@ from curvewise.estimator.estimators import LCTClassifier, VSClassifier
 from curvewise.estimator.inputs import inputs_from_dict
 from curvewise.estimator.recalibration import Recalibration
 from curvewise.estimator.trees import Trees
-from curvewise.family import LossFamily
+from curvewise.losses.family import LossFamily
 from curvewise.training.run import conditioned
 
 KINDS: dict[str, type[FamilyClassifier]] = {

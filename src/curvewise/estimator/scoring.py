@@ -8,7 +8,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from curvewise.conditioning import Conditioned
+from curvewise.networks.conditioning import Conditioned
 from curvewise.training.batches import Samples
 from curvewise.training.run import Normalization
 from curvewise.training.stacked_layers import layers_of

@@ -9,9 +9,9 @@ import numpy as np
 import torch
 from torch import nn
 
-from curvewise.conditioning import Conditioned, find_last_linear
 from curvewise.errors import InputError, require_number, require_open
-from curvewise.family import LinearDensity, LossFamily
+from curvewise.losses.family import LinearDensity, LossFamily
+from curvewise.networks.conditioning import Conditioned, find_last_linear
 from curvewise.networks.registry import build_network
 from curvewise.training.recipe import Recipe
 from curvewise.training.run import conditioned

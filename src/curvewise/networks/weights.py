@@ -5,8 +5,8 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor, nn
 
-from curvewise.conditioning import find_last_linear
 from curvewise.errors import InputError
+from curvewise.networks.conditioning import find_last_linear
 
 SHOWN = 3  # entries that an error names
 COUNTER = "num_batches_tracked"  # files of old PyTorch versions lack it, and nothing here reads it

@@ -7,13 +7,13 @@ from math import sqrt
 import numpy as np
 from scipy.stats import t as student
 
-from curvewise.report.cells import Cell
-from curvewise.report.differences import cell_differences
 from curvewise.report.page_input import OwnPoint
-from curvewise.report.summary import MethodSummary, method_summary
 from curvewise.roc.inputs import Floats, Labels, Scores
 from curvewise.roc.interval import auc_interval, compare_auc
 from curvewise.roc.operating import choose_operating_point, operating_point, rate_interval
+from curvewise.stats.cells import Cell
+from curvewise.stats.differences import cell_differences
+from curvewise.stats.summary import MethodSummary, method_summary
 
 FEWEST = 3  # subsamples from which their differences tell how sure one can be
 FEW_POSITIVES = 100  # below, an exact 95 % interval of a TPR of 90 % is wider than 12 points

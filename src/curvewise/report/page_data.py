@@ -5,18 +5,18 @@ from typing import Any
 
 import numpy as np
 
-from curvewise.report.figures import COLORS
+from curvewise.figures.curves import COLORS
 from curvewise.report.page_answer import answer, median_row, own_answer, warnings_of
-from curvewise.report.page_calibration import (
+from curvewise.report.page_curves import Corners, corner_at, corners, packed_corners
+from curvewise.report.page_input import PageInput, PageModel, Unit
+from curvewise.report.page_settings import METRICS, setting_panels
+from curvewise.roc.band import roc_band
+from curvewise.roc.calibration import (
     histogram,
     probability_bins,
     reliability,
     short,
 )
-from curvewise.report.page_curves import Corners, corner_at, corners, packed_corners
-from curvewise.report.page_input import PageInput, PageModel, Unit
-from curvewise.report.page_settings import METRICS, setting_panels
-from curvewise.roc.band import roc_band
 from curvewise.roc.curve import RocCurve
 from curvewise.roc.inputs import Floats
 from curvewise.roc.metrics import binary_metrics

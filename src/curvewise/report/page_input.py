@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from curvewise.errors import InputError
-from curvewise.report.cells import Cell
 from curvewise.roc.inputs import Floats
+from curvewise.stats.cells import Cell
 
 # What scores are: z1 - z0 of a network, calibrated log-odds, probabilities, or an order only.
 Unit = Literal["logits", "log-odds", "probability", "score"]

@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from curvewise.report.page_calibration import short
-from curvewise.report.polynomial import polynomial_fit
+from curvewise.roc.calibration import short
+from curvewise.stats.polynomial import polynomial_fit
 
 METRICS = (
     ("auc", "AUC"),

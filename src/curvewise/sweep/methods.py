@@ -12,11 +12,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from curvewise.conditioning import condition
 from curvewise.errors import InputError, did_you_mean, require_choice, require_number
-from curvewise.family import LinearDensity, LossFamily, Objective
 from curvewise.losses.baselines import AUCMarginLoss, FocalLoss, LDAMLoss
 from curvewise.losses.factors import check_class_counts
+from curvewise.losses.family import LinearDensity, LossFamily, Objective
+from curvewise.networks.conditioning import condition
 
 Setting = float | str  # a number, or a density as a text
 Grid = Mapping[str, tuple[Setting, ...]]

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from curvewise.errors import InputError
-from curvewise.family import Objective
+from curvewise.losses.family import Objective
 from curvewise.training.recipe import Recipe
 
 

@@ -12,8 +12,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from curvewise.conditioning import Conditioned
-from curvewise.family import Objective
+from curvewise.losses.family import Objective
+from curvewise.networks.conditioning import Conditioned
 from curvewise.training.batches import seeded
 from curvewise.training.recipe import Recipe
 from curvewise.training.run import Normalization, Run, TrainingState
@@ -73,7 +73,7 @@ def fit(
     `state` goes on with a stopped run, which must have had the same weights.
     `on_progress` is called after every step; returning True stops. Ctrl-C stops after the step.
 
-    >>> from curvewise.family import LossFamily
+    >>> from curvewise.losses.family import LossFamily
     >>> x, y = torch.randn(40, 3), torch.arange(40) % 10 // 9
     >>> fitted = fit(nn.Linear(3, 2), LossFamily(tau=1.0), x, y, Recipe(epochs=2))
     >>> fitted.steps, fitted.class_counts

@@ -8,10 +8,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from curvewise.conditioning import Conditioned
 from curvewise.errors import InputError, require_number
-from curvewise.family import LossFamily, Objective
+from curvewise.losses.family import LossFamily, Objective
 from curvewise.losses.landscape import calibrated_probability
+from curvewise.networks.conditioning import Conditioned
 from curvewise.networks.registry import build_network
 from curvewise.training.recipe import Recipe
 from curvewise.training.run import Normalization

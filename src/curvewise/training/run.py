@@ -9,10 +9,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from curvewise.conditioning import Conditioned, condition
 from curvewise.errors import CurvewiseError, InputError
-from curvewise.family import Objective
 from curvewise.losses.factors import check_class_counts
+from curvewise.losses.family import Objective
+from curvewise.networks.conditioning import Conditioned, condition
 from curvewise.training.allocation import keep_freed_memory
 from curvewise.training.augment import add_noise, augment
 from curvewise.training.batches import Samples, epoch_batches, seeded, steps_per_epoch

@@ -6,8 +6,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from curvewise.conditioning import Conditioned
 from curvewise.errors import InputError
+from curvewise.networks.conditioning import Conditioned
 from curvewise.training.batches import Samples
 from curvewise.training.run import Normalization
 

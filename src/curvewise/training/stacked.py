@@ -11,9 +11,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from curvewise.conditioning import Conditioned
 from curvewise.errors import InputError, require_open
-from curvewise.family import Objective
+from curvewise.losses.family import Objective
+from curvewise.networks.conditioning import Conditioned
 from curvewise.training.allocation import old_objects_spared
 from curvewise.training.loop import Progress, fit
 from curvewise.training.recipe import Recipe
@@ -90,7 +90,7 @@ def fit_stacked(
     (averaged ones, if the recipe averages).
 
     >>> import torch
-    >>> from curvewise.family import LinearDensity, LossFamily
+    >>> from curvewise.losses.family import LinearDensity, LossFamily
     >>> from curvewise.networks.mlp import MLP
     >>> families = [LossFamily(0.7, gamma, LinearDensity(0.0, 3.0, 0.33)) for gamma in (0.0, 0.2)]
     >>> x, y = torch.randn(40, 3), torch.arange(40) % 10 // 9

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
-from curvewise.conditioning import Conditioned, FiLM, Tap
+from curvewise.networks.conditioning import Conditioned, FiLM, Tap
 from curvewise.networks.mlp import MLP
 
 if TYPE_CHECKING:
@@ -19,8 +19,8 @@ def layers_of(network: Conditioned) -> list[Layer] | None:
 
     None for anything else: layers used twice, hooks, a Sequential with a forward of its own.
 
-    >>> from curvewise.conditioning import condition
-    >>> from curvewise.family import LossFamily
+    >>> from curvewise.networks.conditioning import condition
+    >>> from curvewise.losses.family import LossFamily
     >>> layers_of(condition(MLP(3, hidden=(8,)), LossFamily()))
     [('body.body.0', True)]
     """

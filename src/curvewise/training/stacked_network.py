@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call, vmap
 
-from curvewise.conditioning import Conditioned
+from curvewise.networks.conditioning import Conditioned
 from curvewise.training.stacked_layers import Layered, layers_of
 
 

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from curvewise.errors import InputError
-from curvewise.family import LossFamily, Objective
+from curvewise.losses.family import LossFamily, Objective
 from curvewise.losses.vector_scaling import unchecked_vs_loss
 from curvewise.training.batches import seeded
 from curvewise.training.recipe import Recipe

@@ -9,8 +9,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from curvewise.conditioning import Conditioned
-from curvewise.family import Objective
+from curvewise.losses.family import Objective
+from curvewise.networks.conditioning import Conditioned
 from curvewise.training.allocation import keep_freed_memory
 from curvewise.training.augment import add_noise, augment
 from curvewise.training.batches import (

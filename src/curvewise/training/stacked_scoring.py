@@ -8,8 +8,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from curvewise.conditioning import Conditioned
 from curvewise.errors import InputError
+from curvewise.networks.conditioning import Conditioned
 from curvewise.training.batches import Samples
 from curvewise.training.run import Normalization
 from curvewise.training.scoring import logits_at
@@ -31,8 +31,8 @@ def stacked_scores(
     `lams` is (n_lambda, d) for all members, or (K, n_lambda, d). The networks have one shape, as
     `fit_stacked` gives them.
 
-    >>> from curvewise.conditioning import condition
-    >>> from curvewise.family import LossFamily
+    >>> from curvewise.networks.conditioning import condition
+    >>> from curvewise.losses.family import LossFamily
     >>> from curvewise.networks.mlp import MLP
     >>> networks = [condition(MLP(3), LossFamily()) for _ in range(4)]
     >>> stacked_scores(networks, torch.zeros(5, 3), torch.zeros(1, 0)).shape

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from curvewise.family import Objective
+from curvewise.losses.family import Objective
 from curvewise.training.recipe import Recipe
 from curvewise.training.sam import SAM
 

@@ -1,1 +1,0 @@
-"""Jobs that compose data, training, files and figures."""

@@ -1,0 +1,124 @@
+"""`curvewise data list|check|clean`: what there is, what it holds, what takes space."""
+
+import json
+import sys
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from curvewise.cli.options import (
+    AsJson,
+    Beta,
+    CacheDir,
+    DataDir,
+    Group,
+    ImageSize,
+    Positive,
+    Seed,
+    Source,
+    Target,
+    examples,
+)
+
+data_app = typer.Typer(no_args_is_help=True, help="List, check and clean up data.")
+
+
+@data_app.command("list", epilog=examples("data list --data-dir downloads"))
+def data_list(
+    data_dir: DataDir = None, cache_dir: CacheDir = None, as_json: AsJson = False
+) -> None:
+    """Show the sources, which of them are there, and how to get the others."""
+    from curvewise.data.registry import list_sources
+
+    sources = list_sources(data_dir=data_dir, cache_dir=cache_dir)
+    if as_json:
+        print(json.dumps([vars(source) for source in sources]))
+        return
+    table = Table("source", "what", "state")
+    for source in sources:
+        table.add_row(source.example, source.what, "missing" if source.missing else "there")
+    Console().print(table)
+    for source in sources:
+        if source.missing:  # plain, so that addresses and paths stay whole
+            print(f"- {source.missing}")
+
+
+@data_app.command("check", epilog=examples("data check cifar10:cat/dog --beta 100"))
+def data_check(
+    source: Source,
+    beta: Beta = None,
+    seed: Seed = 0,
+    target: Target = None,
+    positive: Positive = None,
+    group: Group = None,
+    image_size: ImageSize = None,
+    data_dir: DataDir = None,
+    cache_dir: CacheDir = None,
+    as_json: AsJson = False,
+) -> None:
+    """Print counts per class and split."""
+    from curvewise.cli.reading import loaded_task
+
+    task = loaded_task(
+        source, beta=beta, seed=seed, target=target, positive=positive, group=group,
+        image_size=image_size, data_dir=data_dir, cache_dir=cache_dir,
+    )  # fmt: skip
+    test_counts = [int((task.y_test == c).sum()) for c in range(len(task.class_names))]
+    if as_json:
+        print(
+            json.dumps(
+                {
+                    "task": task.name, "kind": task.kind, "shape": list(task.x_train.shape[1:]),
+                    "classes": list(task.class_names), "train": list(task.class_counts),
+                    "test": test_counts, "beta": task.beta, "fingerprint": task.fingerprint,
+                }
+            )
+        )  # fmt: skip
+        return
+    print(f"{task.name}: {task.kind} of shape {task.x_train.shape[1:]}, beta = {task.beta:.2f}")
+    table = Table("class", "train", "test")
+    for name, n_train, n_test in zip(task.class_names, task.class_counts, test_counts, strict=True):
+        table.add_row(name, f"{n_train:,}", f"{n_test:,}")
+    Console().print(table)
+
+
+@data_app.command("clean", epilog=examples("data clean --older-than 30 --yes"))
+def data_clean(
+    cache_dir: CacheDir = None,
+    older_than: Annotated[
+        float, typer.Option(help="Only what has not been used for so many days.")
+    ] = 0.0,
+    yes: Annotated[bool, typer.Option("--yes", help="Remove without asking.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Remove decoded images and features from the cache; they are made anew when needed."""
+    from curvewise.data.cleaning import find_caches, remove_caches
+    from curvewise.data.options import SourceOptions
+
+    folder = SourceOptions(cache_dir=cache_dir).cache_folder
+    there = cache_dir is not None or folder.is_dir()  # the default one is made when needed
+    caches = find_caches(folder, older_than=older_than) if there else []
+    size = sum(cache.size for cache in caches)
+    if not as_json:
+        for cache in caches:
+            print(
+                f"{_bytes(cache.size):>9}  {cache.days:5.1f} days  {cache.state}  {cache.path.name}"
+            )
+        print(f"{len(caches)} caches, {_bytes(size)}, in {folder}")
+    if caches and not yes and not as_json:
+        yes = sys.stdin.isatty() and typer.confirm("Remove them?")
+    freed = remove_caches(caches) if yes else 0
+    if as_json:
+        listed = [
+            {"name": cache.path.name, "bytes": cache.size, "days": cache.days, "state": cache.state}
+            for cache in caches
+        ]
+        print(json.dumps({"folder": str(folder), "caches": listed, "bytes": size, "freed": freed}))
+    elif caches:
+        print(f"{_bytes(freed)} freed" if yes else "nothing removed; --yes removes them")
+
+
+def _bytes(size: int) -> str:
+    return f"{size / 1e9:.2f} GB" if size >= 1e9 else f"{size / 1e6:.2f} MB"

@@ -1,0 +1,137 @@
+"""The command line: `curvewise compare`, `train`, `evaluate`, `predict`, `sweep`, `data`, ..."""
+
+import sys
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Annotated, TextIO
+
+import typer
+
+from curvewise.cli.compare import compare
+from curvewise.cli.data import data_app
+from curvewise.cli.models import embed, evaluate, predict, train
+from curvewise.cli.options import UsageError, examples, usage_sentence
+from curvewise.cli.paper import paper_app
+from curvewise.cli.report import report
+from curvewise.cli.sweep import sweep_app
+from curvewise.errors import CurvewiseError
+from curvewise.version import VERSION
+
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+
+def _print_version(asked: bool) -> None:
+    if asked:
+        print(f"curvewise {VERSION}")
+        raise typer.Exit
+
+
+@app.callback()
+def curvewise(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", help="Print the version.", callback=_print_version, is_eager=True
+        ),
+    ] = False,
+) -> None:
+    """Train classifiers for the whole ROC curve when one class is rare."""
+
+
+app.command(
+    epilog=examples(
+        "compare digits:8 --beta 100",
+        "compare table:people.csv --target outcome --methods ce,vs,lct",
+        "compare folder:photos --embed efficientnet-lite0 --beta 100",
+    )
+)(compare)
+app.command(
+    epilog=examples(
+        "report out/demo -o report.html",
+        "report pairs.db --task fashion-mnist:0/6 --beta 100 -o pairs.html",
+        "report out/people --data table:people.csv -o people.html",
+    )
+)(report)
+app.command(
+    epilog=examples(
+        "train digits:8 --beta 50 --out out/digits",
+        "train table:people.csv --target outcome --max-fpr 0.05",
+        "train folder:photos --image-size 96 --network resnet32 --set epochs=50",
+    )
+)(train)
+app.command(
+    epilog=examples(
+        "evaluate digits:8 --model out/digits --out out/again",
+        "evaluate table:people.csv --model out/people --tau 1 --min-tpr 0.9",
+    )
+)(evaluate)
+app.command(
+    epilog=examples(
+        "predict new.csv --model out/people --calibrated --out answers.csv",
+        "predict photos more/1.jpg --model out/photos --max-fpr 0.01",
+    )
+)(predict)
+app.command(
+    epilog=examples("embed dogs-vs-cats --out features.npz", "train npz:features.npz --beta 100")
+)(embed)
+app.add_typer(sweep_app, name="sweep")
+app.add_typer(paper_app, name="paper")
+app.add_typer(data_app, name="data")
+
+
+@contextmanager
+def _plain_warnings() -> Iterator[None]:
+    """Show our own warnings as one line each; leave those for developers as they are."""
+    with warnings.catch_warnings():
+        before = warnings.showwarning
+        told: set[str] = set()  # a sweep reads the same data again and again
+
+        def show(
+            message: Warning | str,
+            category: type[Warning],
+            filename: str,
+            lineno: int,
+            file: TextIO | None = None,
+            line: str | None = None,
+        ) -> None:
+            if category is UserWarning:
+                if str(message) not in told:
+                    print(f"curvewise: warning: {message}", file=sys.stderr)
+                told.add(str(message))
+            else:
+                before(message, category, filename, lineno, file, line)
+
+        warnings.showwarning = show
+        yield
+
+
+def main() -> None:
+    """Run the command line; bad input ends in one sentence and exit code 2."""
+    try:
+        with _plain_warnings():
+            # Commands return nothing, an Exit its code.
+            sys.exit(app(standalone_mode=False, prog_name="curvewise"))
+    except CurvewiseError as error:
+        sys.exit(_told(str(error)))
+    except UsageError as error:
+        if type(error).__name__ != "NoArgsIsHelpError":  # that one's message is the help
+            sys.exit(_told(usage_sentence(error)))
+        print(error.ctx.get_help())
+        sys.exit(2)
+    except typer.Abort:
+        print("Aborted.", file=sys.stderr)
+        sys.exit(1)
+    except OSError as error:
+        if error.filename is None:
+            raise
+        sys.exit(_told(f"{error.filename} cannot be used: {error.strerror}"))
+
+
+def _told(sentence: str) -> int:
+    print(f"curvewise: {sentence}", file=sys.stderr)
+    return 2

@@ -1,0 +1,217 @@
+"""`curvewise report`: a store or a model as one HTML file."""
+
+import json
+import shlex
+import sys
+import warnings
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from curvewise.cli.options import (
+    AsJson,
+    CacheDir,
+    DataDir,
+    Group,
+    ImageSize,
+    Positive,
+    Target,
+)
+from curvewise.errors import InputError
+
+PAGE = "report.html"
+SQLITE = b"SQLite format 3\x00"
+OPTIONS = {  # that each kind of file has
+    "store": ("--sweep", "--task", "--beta"),
+    "model": ("--data", "--target", "--positive", "--group", "--image-size"),
+    "table": ("--target", "--positive", "--score"),
+}
+
+
+def report(
+    place: Annotated[
+        Path,
+        typer.Argument(
+            help="A store (runs.db), a model or estimator file, a folder with one, or a table "
+            "with labels and scores of any tool."
+        ),
+    ],
+    out: Annotated[Path, typer.Option("--out", "-o", help="HTML file to write.")] = Path(
+        "report.html"
+    ),
+    sweep: Annotated[str | None, typer.Option(help="Store: the sweep, if it has several.")] = None,
+    task: Annotated[str | None, typer.Option(help="Store: the task, if it has several.")] = None,
+    beta: Annotated[
+        float | None, typer.Option(help="Store: this imbalance only (default: all).")
+    ] = None,
+    data: Annotated[
+        str | None,
+        typer.Option(help="Model: the source to measure it on (default: that of its training)."),
+    ] = None,
+    score: Annotated[
+        list[str] | None,
+        typer.Option(help="Table: a column of scores (default: score, probability)."),
+    ] = None,
+    target: Target = None,
+    positive: Positive = None,
+    group: Group = None,
+    image_size: ImageSize = None,
+    data_dir: DataDir = None,
+    cache_dir: CacheDir = None,
+    as_json: AsJson = False,
+) -> None:
+    """Write models, or scores of any tool, as an interactive page that needs no network."""
+    from curvewise.report.page import write_page
+    from curvewise.report.page_library import plotly_script
+
+    require_page(out)
+    file = _file(place)
+    kind = _kind(file)
+    chosen = {
+        "--sweep": sweep, "--task": task, "--beta": beta, "--data": data, "--score": score or None,
+        "--target": target, "--positive": positive, "--group": group, "--image-size": image_size,
+    }  # fmt: skip
+    for option, value in chosen.items():
+        if value is not None and option not in OPTIONS[kind]:
+            fit = " and ".join(f"{name}s" for name, own in OPTIONS.items() if option in own)
+            raise InputError(f"{option} is for {fit}, got a {kind}, {file}")
+    plotly_script()  # before a long read of data
+    if kind == "store":
+        from curvewise.report.from_store import store_input
+        from curvewise.sweep.store import Store
+
+        with Store(file, readonly=True) as opened:
+            given = store_input(opened, sweep=sweep, task=task, beta=beta, command=this_command())
+    elif kind == "table":
+        from curvewise.report.from_scores import table_input
+
+        given = table_input(
+            file, target=target, positive=positive, columns=score or [], command=this_command()
+        )
+    else:
+        options = {
+            "target": target, "positive": positive, "group": group, "image_size": image_size,
+            "data_dir": data_dir, "cache_dir": cache_dir,
+        }  # fmt: skip
+        given = _model_page(file, data, options)
+    write_page(given, out)
+    size = out.stat().st_size
+    if as_json:
+        print(json.dumps({"file": str(out), "models": len(given.models), "bytes": size}))
+    else:
+        print(f"{len(given.models):,} curves of {given.task}: {out} ({size / 1e6:.1f} MB)")
+
+
+def _model_page(file: Path, data: str | None, options: dict[str, Any]) -> Any:
+    from curvewise.models.evaluate import measured_part
+    from curvewise.models.saving import load
+    from curvewise.report.from_model import model_input
+    from curvewise.report.from_scores import estimator_input
+    from curvewise.training.model import Model
+
+    model = load(file)
+    if not isinstance(model, Model):
+        for name in ("positive", "group", "image_size"):
+            if options[name] is not None:
+                option = f"--{name.replace('_', '-')}"
+                raise InputError(f"{option} is for models of train, got an estimator, {file}")
+        return estimator_input(
+            model, file, data, target=options["target"], data_dir=options["data_dir"],
+            command=this_command(),
+        )  # fmt: skip
+    source = data or model.record.get("task")
+    if source is None:
+        raise InputError(f"--data must name what to measure {file} on, got none")
+    try:
+        part = measured_part(model, source, **options)
+    except InputError as error:
+        if data is not None:
+            raise
+        raise InputError(f"the model's own data cannot be read, give --data: {error}") from None
+    return model_input(model, file, source, part, options=options, command=this_command())
+
+
+def write_model_report(
+    folder: Path,
+    model: Any,
+    file: Path,
+    source: str,
+    part: Any,
+    tau: float | None,
+    options: dict[str, Any],
+) -> list[Path]:
+    """Write report.html of a model that was just measured; without Plotly, say how to have it."""
+    from curvewise.report.from_model import model_input
+    from curvewise.report.page import write_page
+
+    if told_missing():
+        return []
+    chosen = None if tau is None else {"tau": tau}
+    kept = {name: value for name, value in options.items() if value not in (None, False)}
+    given = model_input(
+        model, file, source, part, chosen=chosen, options=kept, command=this_command()
+    )
+    return [write_page(given, folder / PAGE)]
+
+
+def write_store_report(path: Path, store: Any, sweep: str, task: str | None = None) -> list[Path]:
+    """Write the page of a sweep that was just run; without Plotly, say how to have it."""
+    from curvewise.report.from_store import store_input
+    from curvewise.report.page import write_page
+
+    if told_missing():
+        return []
+    given = store_input(store, sweep=sweep, task=task, command=this_command())
+    return [write_page(given, path)]
+
+
+def told_missing() -> bool:
+    """Tell whether there can be no page for want of Plotly; if so, warn."""
+    from curvewise.report.page_library import INSTALL, has_plotly
+
+    if has_plotly():
+        return False
+    warnings.warn(f"no report page, which needs Plotly's script: {INSTALL}", stacklevel=2)
+    return True
+
+
+def this_command() -> str:
+    """Return the command that runs, as it was typed."""
+    return shlex.join(["curvewise", *sys.argv[1:]])
+
+
+def require_page(out: Path) -> None:
+    """Raise `InputError` if a file is there that is no report, or no file can be."""
+    if out.is_dir():
+        raise InputError(f"--out must be an HTML file, got the folder {out}")
+    if out.exists() and b'content="Curvewise ' not in out.read_bytes()[:4096]:
+        raise InputError(f"{out} exists and is no report: choose another --out")
+    for above in out.parents:
+        if above.exists() and not above.is_dir():
+            raise InputError(f"--out {out} cannot be written: {above} is a file")
+
+
+def _file(place: Path) -> Path:
+    """Return the store or model; a folder is what train or compare wrote."""
+    if not place.is_dir():
+        if not place.exists():
+            raise InputError(f"there is no {place} to report on; give a store or a model file")
+        return place
+    found = [place / name for name in ("model.safetensors", "runs.db") if (place / name).exists()]
+    if len(found) != 1:
+        raise InputError(
+            f"{place} must hold one of model.safetensors and runs.db, got {len(found) or 'none'}"
+        )
+    return found[0]
+
+
+def _kind(file: Path) -> str:
+    """Return whether a file is a store, a table or a model."""
+    from curvewise.data.tables import ENDINGS
+
+    with file.open("rb") as opened:
+        if opened.read(len(SQLITE)) == SQLITE:
+            return "store"
+    table = file.with_suffix("") if file.suffix == ".gz" else file
+    return "table" if table.suffix.lower() in ENDINGS else "model"

@@ -1,0 +1,1 @@
+"""What a trained model is: trained, saved, measured, asked."""

@@ -1,0 +1,241 @@
+"""A store's runs as a page: one task of one sweep, all of its betas and subsamples."""
+
+import json
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from curvewise.errors import InputError, did_you_mean
+from curvewise.losses.family import LossFamily
+from curvewise.losses.landscape import calibrated_log_odds
+from curvewise.report.page_input import CopyTexts, PageInput, PageModel
+from curvewise.sweep.methods import METHODS, evaluation_lambda, make_objective
+from curvewise.sweep.plan import PlannedRun
+from curvewise.sweep.records import KnownProblem, Record
+from curvewise.sweep.store import Store
+from curvewise.training.recipe import preset
+
+TRAINED = ("vs", "lct", "ce", "logit-adjustment")  # methods that `curvewise train` has too
+PYTHON = """import curvewise as cw
+from curvewise.sweep.store import Store
+
+with Store({store}, readonly=True) as store:
+    run = store.run("{{identity}}")
+    y, score = store.labels(run.fingerprint), store.scores(run.identity)
+print(cw.operating_point(y, score, {{threshold}}, prevalence={{prevalence}}))
+"""
+COMMAND = """# a store keeps scores, not models: {again}, then keep the same FPR
+{train} &&
+  curvewise predict {new} --model {folder} --max-fpr {fpr}
+"""
+
+
+SAME = "train this one again"
+ALIKE = "train one with its settings (its AUC will differ: sweeps standardise features)"
+
+
+def store_input(
+    store: Store,
+    *,
+    sweep: str | None = None,
+    task: str | None = None,
+    beta: float | None = None,
+    command: str = "",
+) -> PageInput:
+    """Return what the page shows of a store; what there are several of must be chosen.
+
+    A sweep and a task are chosen by name. All betas of the task go into the page unless one is
+    chosen.
+    """
+    sweep = _only("--sweep", sweep, [each.name for each in store.sweeps()], store)
+    tasks = list(dict.fromkeys(record.run.task for record in store.runs(sweep)))
+    task = _only("--task", task, tasks, store)
+    records = [
+        record for record in store.runs(sweep, task=task) if beta is None or record.run.beta == beta
+    ]
+    if not records:
+        known = dict.fromkeys(record.run.beta for record in store.runs(sweep, task=task))
+        texts = ["none (data as they are)" if value is None else f"{value:g}" for value in known]
+        raise InputError(f"--beta must be one of {', '.join(texts)} in {task}, got {beta:g}")
+    done = [record for record in records if record.state == "done"]
+    if not done:
+        raise InputError(f"a report needs a finished run of {task}, got {len(records)} unfinished")
+    problems = {record.fingerprint: store.problem(record.fingerprint) for record in done}
+    labels = {each: store.labels(each) for each in problems}
+    changing = _changing([record.run for record in done])
+    models = [
+        _model(store, record, problems[record.fingerprint], labels[record.fingerprint], changing)
+        for record in done
+    ]
+    names = next(iter(problems.values())).class_names
+    if len(names) != 2:
+        raise InputError(f"a report needs two classes, got {len(names)} of {task}")
+    return PageInput(
+        task=task,
+        class_names=(names[0], names[1]),
+        models=models,
+        train_counts={known.beta: known.class_counts for known in problems.values()},
+        diverged=len(records) - len(done),
+        copy=CopyTexts(COMMAND, PYTHON.format(store=json.dumps(str(_shown(store.path))))),
+        provenance=_provenance(store, sweep, done, command),
+    )
+
+
+def _only(option: str, given: str | None, known: Sequence[str], store: Store) -> str:
+    names = list(dict.fromkeys(known))
+    if given is None and len(names) == 1:
+        return names[0]
+    if not names:
+        raise InputError(f"{_shown(store.path)} must hold runs to report on, it has none")
+    shown = ", ".join(names[:12]) + (f", ... ({len(names)})" if len(names) > 12 else "")
+    if given is None:
+        raise InputError(f"{option} must choose one of {shown}, got none")
+    if given not in names:
+        raise InputError(
+            f"{option} must be one of {shown}, got {given!r}{did_you_mean(given, names)}"
+        )
+    return given
+
+
+def _shown(path: Path) -> Path:
+    """Return a path as seen from here, where it is below here."""
+    here = Path.cwd()
+    return path.relative_to(here) if path.is_relative_to(here) else path
+
+
+def _changing(runs: Sequence[PlannedRun]) -> list[str]:
+    """Return the settings of the recipe that differ between runs, seeds aside."""
+    first = runs[0].recipe
+    return [
+        name
+        for name in first
+        if not name.startswith("seed")
+        and any(run.recipe.get(name) != first[name] for run in runs[1:])
+    ]
+
+
+def _model(
+    store: Store,
+    record: Record,
+    problem: KnownProblem,
+    y: NDArray[np.int64],
+    changing: Sequence[str],
+) -> PageModel:
+    run, score = record.run, store.scores(record.identity)
+    return PageModel(
+        label=run.label,
+        beta=run.beta,
+        seed=run.seed,
+        y=y,
+        score=score,
+        settings=dict(run.settings) | {name: _plain(run.recipe.get(name)) for name in changing},
+        log_odds=_corrected(run, problem, y, score),
+        fill={"identity": record.identity, "new": _new(run.task)} | _train(run, record.identity),
+        seconds=record.seconds,
+        n_train=sum(problem.class_counts),
+    )
+
+
+def _plain(value: Any) -> float | str:
+    return value if isinstance(value, int | float | str) else str(value)
+
+
+def _corrected(
+    run: PlannedRun, problem: KnownProblem, y: NDArray[np.int64], score: NDArray[np.float32]
+) -> NDArray[Any] | None:
+    """Return calibrated log-odds at the test's share of positives.
+
+    Scores are z1 - z0, which is all that the correction needs if gamma is 0. A tau that was drawn
+    and never told the network has no value to correct by.
+    """
+    made = METHODS[run.method]
+    objective = make_objective(run.method, run.settings, problem.class_counts)
+    if not isinstance(objective, LossFamily) or (made.draws and not made.film):
+        return None
+    at = objective.hyperparameters(evaluation_lambda(objective, run.evaluate)[0])
+    values = {name: float(value) for name, value in at.items()}
+    if values["gamma"] != 0 or not 0 < values["omega"] < 1:
+        return None
+    logits = torch.stack([torch.zeros(len(score)), torch.from_numpy(score)], dim=1)
+    share = float(np.mean(y == 1))
+    return calibrated_log_odds(
+        logits, class_counts=problem.class_counts, prior=share, **values
+    ).numpy()
+
+
+def _train(run: PlannedRun, identity: str) -> dict[str, str]:
+    """Return the command that trains a run's model, its folder, and how alike it will be.
+
+    The seeds are the run's own, so on images it is the same model, but for rounding. There is no
+    such command for methods that only sweeps have.
+    """
+    if run.method not in TRAINED or run.features or run.network.get("weights"):
+        return {}
+    words = ["curvewise", "train", run.task]
+    for option, value in (("--beta", run.beta), ("--seed", run.seed), *run.data.items()):
+        if value is not None:
+            words += [f"--{option.removeprefix('--').replace('_', '-')}", _text(value)]
+    for name in ("omega", "gamma", "tau"):
+        default = {"omega": 0.5}.get(name, 0)
+        words += [f"--{name}", _text(run.settings.get(name, default))]
+    network = dict(run.network)
+    if name := network.pop("name", None):
+        words += ["--network", str(name)]
+    changes = {f"network.{name}": value for name, value in network.items()}
+    like = preset("quick").with_seed(run.seed).model_dump(mode="json")
+    changes |= {name: value for name, value in run.recipe.items() if value != like.get(name)}
+    for length, other in (("epochs", "steps"), ("steps", "epochs")):
+        if changes.get(other) is not None:
+            changes.pop(length, None)  # giving one takes the other out
+    for name, value in changes.items():
+        words += ["--set", f"{name}={_text(value)}"]
+    folder = f"out/{run.method}-{identity[:8]}"
+    again = ALIKE if run.network.get("name") in (None, "mlp") else SAME
+    return {"train": shlex.join([*words, "--out", folder]), "folder": folder, "again": again}
+
+
+def _text(value: Any) -> str:
+    if value is None:
+        return "none"
+    if isinstance(value, list | tuple):
+        return ",".join(map(_text, value))
+    short = f"{value:g}" if isinstance(value, float) else str(value)
+    return short if not isinstance(value, float) or float(short) == value else repr(value)
+
+
+def _new(task: str) -> str:
+    kind = task.partition(":")[0]
+    return {"table": "new.csv", "folder": "new-images"}.get(kind, "new.npz")
+
+
+def _provenance(
+    store: Store, sweep: str, done: Sequence[Record], command: str
+) -> list[tuple[str, str]]:
+    first = done[0].run
+    registered = [each for each in store.sweeps() if each.name == sweep][-1]
+    recipe = {name: value for name, value in first.recipe.items() if not name.startswith("seed")}
+    versions = dict.fromkeys(
+        ", ".join(f"{name} {value}" for name, value in (record.versions or {}).items())
+        for record in done
+    )
+    finished = sorted(record.finished for record in done if record.finished)
+    fingerprints = dict.fromkeys(f"seed {r.run.seed}: {r.fingerprint[:16]}" for r in done)
+    about = {
+        "command": command,
+        "store": str(_shown(store.path)),
+        "sweep": f"{sweep}, begun {registered.created}",
+        "runs": f"{len(done):,}, finished {finished[0]} to {finished[-1]}" if finished else "",
+        "machine": "; ".join(dict.fromkeys(record.machine for record in done if record.machine)),
+        "versions": "; ".join(filter(None, versions)),
+        "seeds of subsamples": ", ".join(map(str, dict.fromkeys(r.run.seed for r in done))),
+        "data fingerprints": "; ".join(fingerprints),
+        "network": json.dumps(first.network),
+        "features": json.dumps(first.features) if first.features else "as they are",
+        "recipe": json.dumps(recipe),
+    }
+    return [(name, text) for name, text in about.items() if text]

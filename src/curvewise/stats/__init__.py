@@ -1,0 +1,1 @@
+"""What compares areas and scores of many models: frames in, frames out."""

@@ -1,0 +1,1 @@
+"""Tables: columns in, arrays out."""

@@ -1,0 +1,222 @@
+"""Landscapes of the loss against loops over the paper's formulas and another root finder."""
+
+from math import exp, log, log1p
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from scipy.optimize import brentq
+
+from curvewise import InputError
+from curvewise.figures.landscapes import plot_landscape, plot_landscapes, plot_line_panels
+from curvewise.losses.contours import (
+    Landscape,
+    break_even_score,
+    loss_landscape,
+    separated,
+    weighted_cross_entropy,
+)
+from curvewise.losses.landscape import BreakEven
+
+SETTINGS = [
+    {},
+    {"tau": 3.0},
+    {"gamma": 0.6},
+    {"omega": 0.99},
+    {"omega": 0.3, "gamma": 0.2, "tau": 1.5},
+]
+
+
+def difference(beta, z0, z1, omega=0.5, gamma=0.0, tau=0.0):
+    """The paper's equations, label 1 less label 0."""
+    alpha = z1 / beta**gamma - (z0 + tau * log(beta))
+    return omega * log(1 + exp(-alpha)) - (1 - omega) * log(1 + exp(alpha))
+
+
+@pytest.mark.parametrize("setting", SETTINGS)
+def test_every_point_is_the_papers_formula(setting):
+    found = loss_landscape(10, **setting, reach=4.0, points=9)
+    assert found.z == pytest.approx(np.arange(-4, 5))
+    for i, z1 in enumerate(range(-4, 5)):
+        for j, z0 in enumerate(range(-4, 5)):
+            expected = difference(10, z0, z1, **setting)
+            assert found.difference[i, j] == pytest.approx(expected, rel=1e-10, abs=1e-12)
+    assert found.limit == max(found.difference.max(), -found.difference.min())
+    assert found.reach == 4
+
+
+@pytest.mark.parametrize("setting", SETTINGS)
+def test_the_line_is_where_a_root_finder_finds_it(setting):
+    line = loss_landscape(10, **setting).line
+    for z0 in (-5.0, 0.0, 2.5):
+        root = brentq(lambda z1, z0=z0: difference(10, z0, z1, **setting), -80, 80, xtol=1e-13)
+        assert line.slope * z0 + line.intercept == pytest.approx(root, abs=1e-9)
+
+
+@given(
+    beta=st.floats(1.5, 500),
+    omega=st.floats(0.02, 0.98),
+    gamma=st.floats(0, 0.7),
+    tau=st.floats(0, 3.5),
+)
+@settings(max_examples=40, deadline=None)
+def test_the_line_parts_the_signs(beta, omega, gamma, tau):
+    found = loss_landscape(beta, omega=omega, gamma=gamma, tau=tau, points=21)
+    right, total = separated(found)
+    assert right == total
+    on_the_line = 0
+    for i, z1 in enumerate(found.z):
+        for j, z0 in enumerate(found.z):
+            height = found.line.slope * z0 + found.line.intercept
+            if abs(z1 - height) < 1e-5:
+                on_the_line += 1
+            else:
+                assert (found.difference[i, j] > 0) == (z1 < height)
+    assert total == 441 - on_the_line
+
+
+def test_a_wrong_line_does_not_part_them():
+    found = loss_landscape(10, tau=1.0, points=21)
+    higher = BreakEven(0.0, 1.0, found.line.intercept + 1)
+    wrong = separated(Landscape(found.z, found.difference, higher))
+    between = sum(
+        log(10) < round((i - j) / 2, 6) < log(10) + 1 for i in range(21) for j in range(21)
+    )
+    assert wrong == (441 - between, 441)
+    assert between > 0
+    swapped = separated(Landscape(found.z, -found.difference, found.line))
+    assert swapped[0] == 0
+
+
+@pytest.mark.parametrize(("beta", "tau"), [(10, 1.0), (100, 3.0)])
+def test_tau_shifts_the_whole_landscape(beta, tau):
+    shift = tau * log(beta)
+    for z0, z1 in ((-3.0, 1.0), (0.0, 0.0), (4.0, -2.0)):
+        plain = difference(beta, z0, z1 - shift)
+        assert difference(beta, z0, z1, tau=tau) == pytest.approx(plain, abs=1e-12)
+    assert loss_landscape(beta, tau=tau).line.intercept == pytest.approx(shift)
+
+
+@given(omega=st.floats(0.001, 0.999), p1=st.floats(1e-6, 1 - 1e-6))
+@settings(max_examples=50, deadline=None)
+def test_weighted_cross_entropy_is_two_logarithms(omega, p1):
+    majority, minority = weighted_cross_entropy(omega, p1)
+    assert float(majority) == pytest.approx(-(1 - omega) * log1p(-p1), rel=1e-8)
+    assert float(minority) == pytest.approx(-omega * log(p1), rel=1e-8)
+
+
+def test_weighted_cross_entropy_keeps_the_shape():
+    scores = np.array([[0.1, 0.5], [0.7, 0.9]])
+    majority, minority = weighted_cross_entropy(0.8, scores)
+    np.testing.assert_allclose(majority, -0.2 * np.log(1 - scores))
+    np.testing.assert_allclose(minority, -0.8 * np.log(scores))
+
+
+@pytest.mark.parametrize("omega", [0.05, 0.5, 0.7, 0.9, 0.99, 0.999])
+def test_the_break_even_score_solves_the_papers_equation(omega):
+    root = brentq(lambda p: p**omega - (1 - p) ** (1 - omega), 1e-12, 1 - 1e-12, xtol=1e-14)
+    assert break_even_score(10, omega=omega) == pytest.approx(root, abs=1e-9)
+    shifted = root * 100 / (root * 100 + 1 - root)  # the odds times beta^tau
+    assert break_even_score(10, omega=omega, tau=2.0) == pytest.approx(shifted, abs=1e-9)
+
+
+def test_a_landscape_is_drawn_with_its_line_and_even_colours():
+    axes = plot_landscape(10, omega=0.9, tau=1.0, reach=3.0)
+    (line,) = axes.get_lines()
+    ends = np.array([-3.0, 3.0])
+    expected = [brentq(lambda z1, z0=z0: difference(10, z0, z1, 0.9, 0, 1), -40, 40) for z0 in ends]
+    np.testing.assert_allclose(line.get_xdata(), ends)
+    np.testing.assert_allclose(line.get_ydata(), expected, atol=1e-9)
+    assert line.get_color() == "white"
+    (shades,) = axes.collections
+    low, high = shades.get_clim()
+    assert low == -high
+    assert high >= abs(difference(10, 3, -3, 0.9, 0, 1))
+    np.testing.assert_allclose(shades.cmap(shades.norm(0.0))[:3], 1, atol=0.05)
+    red, blue = shades.cmap(shades.norm(high)), shades.cmap(shades.norm(low))
+    assert red[0] > red[2]
+    assert blue[2] > blue[0]
+    assert axes.get_xlim() == axes.get_ylim() == (-3, 3)
+    assert isinstance(axes.figure.canvas, FigureCanvasAgg)
+    given_axes = Figure().add_subplot()
+    assert plot_landscape(10, ax=given_axes) is given_axes
+
+
+@pytest.mark.parametrize(
+    ("beta", "setting"),
+    [(10, {}), (100, {"tau": 2.0}), (200, {"tau": 3.0, "gamma": 0.4}), (100, {"omega": 0.001})],
+)
+def test_without_a_reach_the_line_is_seen(beta, setting):
+    axes = plot_landscape(beta, **setting)
+    reach = axes.get_xlim()[1]
+    assert reach >= 5
+    z0 = np.linspace(-reach, reach, 1001)
+    ends = axes.get_lines()[0]
+    z1 = np.interp(z0, ends.get_xdata(), ends.get_ydata())
+    inside = np.abs(z1) <= reach
+    length = np.hypot(np.ptp(z0[inside]), np.ptp(z1[inside]))
+    assert length > reach
+    assert not axes.texts
+
+
+def test_a_reach_too_small_for_the_line_is_told():
+    axes = plot_landscape(100, tau=3.0, reach=5.0)
+    assert axes.get_xlim() == (-5, 5)
+    (text,) = axes.texts
+    assert "outside of this square" in text.get_text()
+    assert f"$z_1 = z_0 + {3 * log(100):.3g}$" in text.get_text()
+    steep = plot_landscape(100, tau=3.0, gamma=0.5, reach=5.0)
+    assert f"$z_1 = 10 z_0 + {30 * log(100):.3g}$" in steep.texts[0].get_text()
+    assert not plot_landscape(10, tau=3.0, reach=5.0).texts  # 6.9 at z0 = 0, but 1.9 at -5
+
+
+def test_panels_share_their_colours():
+    found = {"a": loss_landscape(10), "b": loss_landscape(10, tau=3.0), "c": loss_landscape(10)}
+    figure = plot_landscapes(found, columns=2, title="beta = 10")
+    panels = [axes for axes in figure.axes if axes.get_title()]
+    assert [axes.get_title() for axes in panels] == ["a", "b", "c"]
+    limits = {axes.collections[0].get_clim() for axes in panels}
+    assert len(limits) == 1
+    assert next(iter(limits))[1] >= found["b"].limit
+    assert figure.get_suptitle() == "beta = 10"
+
+
+def test_line_panels_show_their_lines_and_points():
+    x = np.linspace(0, 1, 5)
+    panels = {"one": {"up": (x, x), "down": (x, 1 - x)}, "two": {"up": (x, x**2)}}
+    figure = plot_line_panels(
+        panels, xlabel="x", ylabels=["y"], points={"one": (0.5, 0.5)}, ylim=(0, 2)
+    )
+    first, second = figure.axes
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["up", "down"]
+    assert [line.get_ydata().tolist() for line in first.get_lines()[:2]] == [
+        x.tolist(), (1 - x).tolist(),
+    ]  # fmt: skip
+    assert len({line.get_linestyle() for line in first.get_lines()[:2]}) == 2
+    assert first.get_lines()[2].get_marker() == "o"
+    assert first.texts[0].get_text() == "0.5000"
+    assert (first.get_ylabel(), second.get_ylabel()) == ("y", "")
+    assert len(second.get_lines()) == 1
+    assert second.get_ylim() == (0, 2)
+
+
+@pytest.mark.parametrize(
+    ("draw", "message"),
+    [
+        (lambda: loss_landscape(0.5), "beta must be >= 1"),
+        (lambda: loss_landscape(10, omega=1.0), "omega must lie strictly between 0 and 1, got 1"),
+        (lambda: loss_landscape(10, reach=0), "reach must be greater than 0 and finite, got 0"),
+        (lambda: loss_landscape(10, points=1), "points must be at least 2, got 1"),
+        (lambda: plot_landscape(10, tau=-1.0), "tau must be >= 0"),
+        (lambda: plot_landscapes({}), "at least one landscape, got none"),
+        (lambda: plot_line_panels({}, xlabel="", ylabels=[""]), "at least one panel, got none"),
+        (lambda: weighted_cross_entropy(0.5, [0.5, 1.0]), r"p1 must .* between 0 and 1, got \[0.5"),
+        (lambda: weighted_cross_entropy(0.5, float("nan")), "p1 must lie strictly"),
+    ],
+)
+def test_what_cannot_be_drawn_is_refused(draw, message):
+    with pytest.raises(InputError, match=message):
+        draw()

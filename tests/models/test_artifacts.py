@@ -1,0 +1,188 @@
+"""Models and states survive a round trip to disk; wrong, changed and cut files are refused."""
+
+import json
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+import curvewise as cw
+from curvewise.models.saving import FORMAT, load, load_state, save, save_state, write_tensors
+from curvewise.training.loop import fit
+from curvewise.training.model import Model, NetworkSpec
+from curvewise.training.recipe import Recipe
+
+DRAWN = cw.LossFamily(0.7, cw.LinearDensity(0.0, 0.5, 1.0), cw.LinearDensity(0.0, 3.0, 0.33))
+OBJECTIVES = [
+    cw.LossFamily(tau=1.0, reduction="expected_mean"),
+    cw.LossFamily(omega=(0.2, 0.8)),
+    DRAWN,
+    cw.FocalLoss(1.5),
+    cw.LDAMLoss(0.4, 10.0),
+    cw.AUCMarginLoss(0.9),
+]
+
+
+def data():
+    generator = torch.Generator().manual_seed(0)
+    y = (torch.arange(60) % 6 == 0).long()
+    return torch.randn(60, 4, generator=generator) + y[:, None], y
+
+
+def trained(objective=DRAWN, **settings):
+    recipe = Recipe(**{"epochs": 2, "batch_size": 16, "scale_lambda": True, **settings})
+    if not isinstance(objective, cw.LossFamily):
+        recipe = recipe.changed(scale_lambda=False)
+    spec = NetworkSpec("mlp", (4,), options={"hidden": [8]})
+    fitted = fit(spec.build(seed=1), objective, *data(), recipe)
+    return Model(
+        fitted.network, spec, objective, recipe, ("benign", "<b>mal</b>"), fitted.class_counts,
+        preprocessing={"columns": ["a", "b"]}, record={"losses": fitted.epoch_losses},
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("objective", OBJECTIVES, ids=repr)
+def test_a_model_comes_back_as_it_was(objective, tmp_path):
+    model = trained(objective)
+    found = load(save(model, tmp_path / "deep" / "model.safetensors"))
+    x, _ = data()
+    np.testing.assert_array_equal(found.scores(x), model.scores(x))
+    for name in ("spec", "recipe", "class_names", "class_counts", "preprocessing", "record"):
+        assert getattr(found, name) == getattr(model, name)
+    assert found.objective.drawn == objective.drawn
+    if isinstance(objective, cw.LossFamily):
+        assert found.objective == objective
+    else:
+        for ours, theirs in zip(objective.parameters(), found.objective.parameters(), strict=True):
+            assert torch.equal(ours, theirs)
+    assert [p.name for p in (tmp_path / "deep").iterdir()] == ["model.safetensors"]
+
+
+def test_the_file_is_plain_safetensors_and_json(tmp_path):
+    path = save(trained(), tmp_path / "model.safetensors")
+    assert "network.linear.weight" in load_file(path)
+    header = path.read_bytes()[8 : 8 + int.from_bytes(path.read_bytes()[:8], "little")]
+    about = json.loads(json.loads(header)["__metadata__"]["curvewise"])
+    assert about["format"] == FORMAT
+    assert about["versions"]["curvewise"] == cw.__version__
+
+
+def spoil(path: Path, how: str) -> None:
+    content = bytearray(path.read_bytes())
+    if how == "cut":
+        path.write_bytes(content[: len(content) // 2])
+    elif how == "one bit":
+        content[-5] ^= 1
+        path.write_bytes(content)
+    elif how == "one word":
+        path.write_bytes(bytes(content).replace(b"benign", b"malign"))
+    elif how == "empty":
+        path.write_bytes(b"")
+    elif how == "text":
+        path.write_text("omega, gamma\n" * 100)
+    elif how == "foreign":
+        save_file({"weight": torch.zeros(2)}, path)
+    elif how == "state":
+        save_state(fit_state(), path)
+    elif how == "future":
+        write_tensors(path, {}, {"kind": "model", "format": "curvewise-9"})
+
+
+def fit_state():
+    spec = NetworkSpec("mlp", (4,), options={"hidden": [8]})
+    recipe = Recipe(epochs=2, batch_size=16, ema_decay=0.5, optimizer="adamw", rho=0.1)
+    return fit(spec.build(1), DRAWN, *data(), recipe, on_progress=lambda p: p.step == 3).state
+
+
+@pytest.mark.parametrize(
+    ("how", "message"),
+    [
+        ("cut", "is not a whole Curvewise file"),
+        ("one bit", "was changed after it was written"),
+        ("one word", "was changed after it was written"),
+        ("empty", "is not a whole Curvewise file"),
+        ("text", "is not a whole Curvewise file"),
+        ("foreign", "not a Curvewise model"),
+        ("state", "must be a model or estimator in the format curvewise-1, got a state"),
+        ("future", "got a model in curvewise-9"),
+    ],
+)
+def test_a_spoilt_file_is_a_clear_error(how, message, tmp_path):
+    path = save(trained(), tmp_path / "model.safetensors")
+    spoil(path, how)
+    with pytest.raises(cw.InputError, match=message) as caught:
+        load(path)
+    assert "model.safetensors" in str(caught.value)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="modes of files are POSIX's")
+@pytest.mark.parametrize("umask", [0o022, 0o027, 0o002])
+def test_files_can_be_read_by_those_whom_the_umask_lets(umask, tmp_path):
+    before = os.umask(umask)
+    try:
+        (tmp_path / "other").touch()
+        path = save(trained(), tmp_path / "model.safetensors")
+        kept = save_state(fit_state(), tmp_path / "state.safetensors")
+        save(trained(), path)  # in the place of another
+    finally:
+        os.umask(before)
+    expected = (tmp_path / "other").stat().st_mode
+    assert expected & 0o777 == 0o666 & ~umask
+    assert path.stat().st_mode == kept.stat().st_mode == expected
+
+
+def test_a_missing_file_is_named():
+    with pytest.raises(cw.InputError, match=r"there is no file nowhere\.safetensors"):
+        load("nowhere.safetensors")
+
+
+def test_a_training_state_on_disk_goes_on_bit_for_bit(tmp_path):
+    state = fit_state()
+    spec, recipe = NetworkSpec("mlp", (4,), options={"hidden": [8]}), Recipe(**state.recipe)
+    found = load_state(save_state(state, tmp_path / "state.safetensors"))
+    by_memory = fit(spec.build(2), DRAWN, *data(), recipe, state=state)
+    by_disk = fit(spec.build(3), DRAWN, *data(), recipe, state=found)
+    for ours, theirs in zip(
+        by_memory.network.state_dict().values(), by_disk.network.state_dict().values(), strict=True
+    ):
+        assert torch.equal(ours, theirs)
+
+
+def test_writing_never_leaves_half_a_file(tmp_path, monkeypatch):
+    path = save(trained(), tmp_path / "model.safetensors")
+    before = path.read_bytes()
+
+    def full(*arguments):
+        Path(arguments[1]).write_bytes(b"half")
+        raise OSError("no space left on device")
+
+    monkeypatch.setattr("curvewise.models.saving.save_file", full)
+    with pytest.raises(OSError, match="no space left"):
+        save(trained(), path)
+    assert path.read_bytes() == before
+    assert [p.name for p in tmp_path.iterdir()] == ["model.safetensors"]
+
+
+def test_lambda_is_checked_against_the_trained_range():
+    model, (x, _) = trained(), data()
+    assert model.lam().tolist() == [[0.5, 3.0]]
+    np.testing.assert_array_equal(model.scores(x), model.scores(x, tau=3.0, gamma=0.5))
+    with pytest.warns(UserWarning, match=r"tau = 5 is outside the range \[0, 3\]"):
+        model.scores(x, tau=5.0)
+    with pytest.raises(cw.InputError, match=r"lambda = \['gamma', 'tau'\], got omega = 0.5"):
+        model.scores(x, omega=0.5)
+
+
+def test_probabilities_are_the_closed_form_at_lambda():
+    model, (x, _) = trained(), data()
+    expected = cw.calibrated_probability(
+        model.logits(x, tau=1.0, gamma=0.2), class_counts=model.class_counts, omega=0.7,
+        gamma=0.2, tau=1.0, prior=0.01,
+    )  # fmt: skip
+    found = model.probabilities(x, prior=0.01, tau=1.0, gamma=0.2)
+    np.testing.assert_allclose(found, expected, rtol=1e-5)
+    with pytest.raises(cw.InputError, match="need the vector-scaling loss, got FocalLoss"):
+        trained(cw.FocalLoss()).probabilities(x)

@@ -1,0 +1,177 @@
+"""What a model is measured on: the test part of its own split, with its own classes and size."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from PIL import Image
+
+import curvewise as cw
+from command_line import command
+from curvewise.models.evaluate import measured_part
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    """A table, a folder of images, and a model of each that was split by seed 7."""
+    place = tmp_path_factory.mktemp("evaluated")
+    rng = np.random.default_rng(0)
+    ill = np.arange(300) % 10 == 0
+    frame = pd.DataFrame({"age": rng.normal(50, 9, 300), "patient": np.arange(300) // 3})
+    frame.assign(outcome=np.where(ill, "ill", "well")).to_csv(place / "people.csv", index=False)
+    for folder, counts in (
+        ("parts", {"crack": 10, "sound": 30}),
+        ("new", {"crack": 30, "sound": 10}),
+    ):
+        for name, count in counts.items():
+            (place / folder / name).mkdir(parents=True)
+            for i in range(count):
+                pixels = rng.integers(0, 256, (14, 12, 3), dtype=np.uint8)
+                Image.fromarray(pixels).save(place / folder / name / f"{i}.png")
+    quick = ("--seed", "7", "--set", "epochs=1", "--cache-dir", place / "cache")
+    table = ("train", f"table:{place / 'people.csv'}", "--target", "outcome", "--group", "patient")
+    assert command(*table, *quick, "--out", place / "m-table").code == 0
+    images = ("train", f"folder:{place / 'parts'}", "--image-size", "10")
+    assert command(*images, *quick, "--out", place / "m-images").code == 0
+    return place
+
+
+def metrics(place, source, model, *more):
+    words = ("evaluate", source, "--model", place / model, "--cache-dir", place / "cache")
+    ended = command(*words, *more, "--json")
+    assert ended.code == 0, ended.err
+    return json.loads(ended.out)
+
+
+@pytest.mark.parametrize(("source", "model"), [("table", "m-table"), ("folder", "m-images")])
+def test_the_test_part_is_the_models_own_unless_another_seed_is_given(place, source, model):
+    text = f"table:{place / 'people.csv'}" if source == "table" else f"folder:{place / 'parts'}"
+    trained = json.loads((place / model / "metrics.json").read_text())
+    assert metrics(place, text, model) == trained
+    assert metrics(place, text, model, "--seed", "7") == trained
+    assert metrics(place, text, model, "--seed", "8") != trained
+
+
+def test_the_positive_class_stays_where_it_has_become_the_frequent_one(place):
+    model = cw.load(place / "m-images" / "model.safetensors")
+    source = f"folder:{place / 'new'}"
+    options = {"cache_dir": place / "cache", "image_size": None}
+    x, y, _ = measured_part(model, source, **options)
+    assert x.shape[1:] == (3, 10, 10)
+    assert np.bincount(y).tolist() == [2, 6]  # crack is class 1, as in training
+    with pytest.warns(UserWarning, match=r"\('sound', 'crack'\) apart, .* \('crack', 'sound'\)"):
+        _, y, _ = measured_part(model, source, **options, positive="sound")
+    assert np.bincount(y).tolist() == [6, 2]
+
+
+def test_all_rows_and_tables_in_the_data_folder(place, monkeypatch):
+    assert (
+        metrics(place, f"table:{place / 'people.csv'}", "m-table", "--all-rows")["n_positive"] == 30
+    )
+    assert metrics(place, "table:people.csv", "m-table", "--data-dir", place)["n_positive"] < 30
+    monkeypatch.setenv("CURVEWISE_DATA", str(place))
+    assert metrics(place, "table:people.csv", "m-table")["n_positive"] < 30
+
+
+def test_a_table_without_the_column_of_groups(place, tmp_path):
+    frame = pd.read_csv(place / "people.csv").drop(columns="patient")
+    frame.to_csv(tmp_path / "people.csv", index=False)
+    ended = command("evaluate", f"table:{tmp_path / 'people.csv'}", "--model", place / "m-table")
+    assert ended.code == 2
+    assert "--group must be a column of people.csv, got 'patient'" in ended.err
+    source = f"table:{tmp_path / 'people.csv'}"
+    assert metrics(place, source, "m-table", "--all-rows")["n_positive"] == 30
+
+
+def measured(place, source, model, *more):
+    words = ("evaluate", source, "--model", place / model, "--cache-dir", place / "cache")
+    ended = command(*words, *more)
+    assert ended.code == 0, ended.err
+    return ended.out, ended.err
+
+
+def test_training_rows_among_those_of_a_table_are_told(place):
+    source = f"table:{place / 'people.csv'}"
+    out, err = measured(place, source, "m-table")
+    assert "test samples" in out
+    assert err == ""
+    out, err = measured(place, source, "m-table", "--all-rows")
+    assert "test samples" not in out
+    assert "all rows" in out
+    assert err.startswith("curvewise: warning: with --all-rows training rows of the model are amo")
+    assert err.count("\n") == 1
+    _, err = measured(place, source, "m-table", "--seed", "8")
+    assert err.startswith("curvewise: warning: with --seed 8 training rows of the model are among")
+
+
+def test_a_file_that_was_never_trained_on_says_which_rows_are_used(place, tmp_path):
+    frame = pd.read_csv(place / "people.csv")
+    frame.assign(age=frame["age"] + 1).to_csv(tmp_path / "new.csv", index=False)
+    source = f"table:{tmp_path / 'new.csv'}"
+    for more in ((), ("--json",), ("--seed", "8")):
+        _, err = measured(place, source, "m-table", *more)
+        seed = "8" if "8" in more else "7"
+        assert err == (
+            f"curvewise: measured on 60 rows, the test part of new.csv by seed {seed}; the model "
+            "was trained on other data, so --all-rows may take all 300\n"
+        )
+    assert measured(place, source, "m-table", "--all-rows")[1] == ""
+    few = pd.concat([frame[frame["outcome"] == "well"], frame[frame["outcome"] == "ill"][:1]])
+    few.to_csv(tmp_path / "few.csv", index=False)  # cannot be split, so it never was
+    assert measured(place, f"table:{tmp_path / 'few.csv'}", "m-table", "--all-rows")[1] == ""
+
+
+def test_the_training_file_is_known_by_what_is_in_it(place, tmp_path):
+    frame = pd.read_csv(place / "people.csv")
+    frame.to_csv(tmp_path / "copy.csv", index=False)
+    source = f"table:{tmp_path / 'copy.csv'}"
+    assert measured(place, source, "m-table")[1] == ""
+    assert "training rows" in measured(place, source, "m-table", "--all-rows")[1]
+
+
+def test_a_model_of_a_thinned_or_validated_task_knows_its_table(place, tmp_path):
+    source = f"table:{place / 'people.csv'}"
+    words = ("train", source, "--target", "outcome", "--set", "epochs=1")
+    for name, more in (("a", ("--beta", "20")), ("b", ("--validation", "0.3", "--seed", "4"))):
+        assert command(*words, *more, "--out", tmp_path / name).code == 0
+        assert measured(tmp_path, source, name)[1] == ""
+        assert "training rows" in measured(tmp_path, source, name, "--all-rows")[1]
+
+
+def test_other_sources_say_so_too(place):
+    own, new = f"folder:{place / 'parts'}", f"folder:{place / 'new'}"
+    assert measured(place, own, "m-images")[1] == ""
+    assert measured(place, new, "m-images")[1] == (
+        "curvewise: measured on 8 samples, the test part of folder:new; the model was trained on "
+        "other data\n"
+    )
+    assert measured(place, own, "m-images", "--seed", "8")[1].startswith(
+        "curvewise: warning: with --seed 8 samples that the model was trained on may be among"
+    )
+
+
+def test_samples_of_another_shape_are_told(place):
+    ended = command("evaluate", f"folder:{place / 'parts'}", "--model", place / "m-images",
+                    "--image-size", "12", "--cache-dir", place / "cache")  # fmt: skip
+    assert ended.code == 2
+    assert "this model takes samples of shape (3, 10, 10), got (3, 12, 12)" in ended.err
+
+
+def test_the_table_and_the_files_of_an_evaluation(place, tmp_path):
+    source = f"table:{place / 'people.csv'}"
+    ended = command("evaluate", source, "--model", place / "m-table", "--out", tmp_path / "again",
+                    "--threshold", "0.5", "--min-tpr", "0.5", "--prevalence", "0.01")  # fmt: skip
+    assert ended.code == 0
+    assert "AUC" in ended.out
+    assert "at threshold" in ended.out
+    assert "chosen on these data" in ended.out
+    assert "at prevalence 0.0100" in ended.out
+    assert sorted(path.name for path in (tmp_path / "again").iterdir()) == [
+        "metrics.json",
+        "report.html",
+        "roc.png",
+    ]
+    written = json.loads((tmp_path / "again" / "metrics.json").read_text())
+    assert written["at_threshold"]["threshold"] == 0.5
+    assert written["chosen_on_these_data"]["tpr"] >= 0.5

@@ -1,0 +1,300 @@
+"""Predicting images: pixels as in training, a row for each file, in bounded memory."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from PIL import Image
+
+import curvewise as cw
+from command_line import command
+from curvewise.data import unseen_images as images
+from curvewise.data.unseen_images import decoded_batches, find_images, grey
+from curvewise.models.predict import predict, score_images
+from curvewise.models.scorer import make_scorer
+from curvewise.training.model import NetworkSpec
+
+
+def noise(path, seed, shape=(31, 45, 3), low=0):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    pixels = np.random.default_rng(seed).integers(low, low + 120, shape, dtype=np.uint8)
+    Image.fromarray(pixels).save(path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """A folder of photographs of two sizes and formats, and the model trained on it."""
+    place = tmp_path_factory.mktemp("trained")
+    for name, count, low in (("crack", 20, 100), ("sound", 60, 0)):
+        for i in range(count):
+            ending, shape = ("png", (31, 45, 3)) if i % 2 else ("jpg", (64, 20, 3))
+            noise(place / "parts" / name / f"{i}.{ending}", i, shape, low)
+    ended = command(
+        "train", f"folder:{place / 'parts'}", "--image-size", "16", "--out", place / "model",
+        "--cache-dir", place / "cache", "--set", "epochs=4", "--json",
+    )  # fmt: skip
+    assert ended.code == 0, ended.err
+    return place
+
+
+def test_scores_are_those_of_the_training_pipeline(trained, tmp_path):
+    task = cw.load_task(f"folder:{trained / 'parts'}", image_size=16, cache_dir=trained / "cache")
+    model = cw.load(trained / "model" / "model.safetensors")
+    out = tmp_path / "scores.csv"
+    words = ("--model", trained / "model", "--out", out, "--calibrated", "--max-fpr", "0.25")
+    ended = command("predict", trained / "parts", *words, "--prior", "0.02", "--json")
+    assert ended.code == 0, ended.err
+    found = pd.read_csv(out, keep_default_na=False)
+    assert list(found) == ["path", "score", "positive", "class", "probability", "note"]
+    expected = sorted(str(path) for path in (trained / "parts").rglob("*.*"))
+    assert found["path"].tolist() == expected
+    # The same numbers as of the arrays that were trained and tested on, whatever their order.
+    pixels = np.concatenate([task.x_train, task.x_test])
+    for column, known in (
+        ("score", model.scores(pixels)),
+        ("probability", model.probabilities(pixels, prior=0.02)),
+    ):
+        np.testing.assert_allclose(np.sort(found[column]), np.sort(known), rtol=1e-4, atol=1e-5)
+    summary = json.loads(ended.out)
+    point = cw.choose_operating_point(task.y_test, model.scores(task.x_test), max_fpr=0.25)
+    assert summary["threshold"] == pytest.approx(point.threshold, rel=1e-5)
+    called = found["score"] >= summary["threshold"]
+    assert (found["positive"] == called).all()
+    assert (found["class"] == np.where(called, "crack", "sound")).all()
+    assert summary == {
+        "rows": 80, "positive": int(called.sum()), "threshold": summary["threshold"],
+        "threshold_from": "FPR at most 0.25 on the model's test part", "out": str(out),
+        "unreadable": 0,
+    }  # fmt: skip
+
+
+def test_the_model_may_come_first_and_inputs_be_mixed(trained, tmp_path):
+    one = trained / "parts" / "crack" / "4.jpg"
+    out = tmp_path / "deep" / "scores.csv"
+    ended = command(
+        "predict", trained / "model" / "model.safetensors", one, trained / "parts", one,
+        "--out", out,
+    )  # fmt: skip
+    assert ended.code == 0
+    called = pd.read_csv(out)["positive"].sum()
+    assert ended.out.startswith(f"80 rows, {called} called positive at threshold 0 (")
+    assert ended.out.endswith(f"): {out}\n")
+    assert pd.read_csv(out)["path"][0] == str(one)
+
+
+def test_broken_images_keep_their_row_without_a_score(trained, tmp_path):
+    good = noise(tmp_path / "in" / "b.png", 3)
+    (tmp_path / "in" / "a.png").write_bytes(b"")
+    (tmp_path / "in" / "c.jpg").write_text("not an image")
+    noise(tmp_path / "in" / ".hidden" / "d.png", 1)
+    noise(tmp_path / "in" / "sub" / ".e.png", 1)
+    (tmp_path / "in" / "notes.txt").write_text("no image, and none that is asked for")
+    out = tmp_path / "scores.csv"
+    ended = command("predict", tmp_path / "in", "--model", trained / "model", "--out", out)
+    assert ended.code == 0
+    assert ended.err.startswith("curvewise: warning: 2 of 3 images unreadable: ")
+    assert ended.err.count("\n") == 1
+    assert f"{tmp_path / 'in' / 'a.png'} (the file is empty)" in ended.err
+    assert str(tmp_path / "in" / "c.jpg") in ended.err
+    rows = [line.split(",") for line in out.read_text().splitlines()]
+    assert rows[0] == ["path", "score", "positive", "class", "note"]
+    assert rows[1] == [str(tmp_path / "in" / "a.png"), "", "", "", "the file is empty"]
+    assert rows[2][0] == str(good)
+    assert float(rows[2][1]) == pytest.approx(_alone(trained, good), rel=1e-5)
+    assert rows[2][2] in ("0", "1")
+    assert rows[2][4] == ""
+    assert rows[3][1:4] == ["", "", ""]
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["in", "scores.csv"]
+
+
+def _alone(trained, path):
+    scorer = make_scorer(cw.load(trained / "model" / "model.safetensors"))
+    return score_images(scorer, [path])["score"][0]
+
+
+@pytest.mark.parametrize("count", [1, 2, 5, 100])
+def test_batches_hold_a_few_images_and_lose_no_place(trained, tmp_path, monkeypatch, count):
+    files = [noise(tmp_path / f"{i}.png", i) for i in range(9)]
+    for i in (0, 4, 5, 8):
+        files[i].write_bytes(b"")
+    monkeypatch.setattr(images, "MOST_IMAGES", count)
+    batches = list(decoded_batches(files, (3, 16, 16), workers=2))
+    assert max(len(batch.reasons) for batch in batches) == min(count, 9)
+    assert [bool(reason) for batch in batches for reason in batch.reasons] == [
+        i in (0, 4, 5, 8) for i in range(9)
+    ]
+    monkeypatch.setattr(images, "MOST_IMAGES", 256)
+    monkeypatch.setattr(images, "BATCH_BYTES", count * 3 * 16 * 16)
+    seen = []
+    scorer = make_scorer(cw.load(trained / "model" / "model.safetensors"), calibrated=True)
+    with pytest.warns(UserWarning, match="4 of 9 images unreadable"):
+        frame = score_images(scorer, files, lambda *step: seen.append(step))
+    assert seen == [("scoring images", min(9, done), 9) for done in range(count, 9 + count, count)]
+    for i, file in enumerate(files):
+        if i in (0, 4, 5, 8):
+            assert pd.isna(frame["score"][i])
+            assert frame["note"][i] == "the file is empty"
+        else:
+            assert frame["score"][i] == pytest.approx(_alone(trained, file), rel=1e-4, abs=1e-5)
+
+
+@pytest.mark.parametrize(("size", "most"), [(16, 256), (600, 7), (3000, 1)])
+def test_the_larger_the_images_the_smaller_the_batch(tmp_path, monkeypatch, size, most):
+    monkeypatch.setattr(images, "decode", lambda path, size: np.zeros((3, size, size), np.uint8))
+    batches = decoded_batches([tmp_path] * (most + 1), (3, size, size))
+    assert [len(batch.pixels) for batch in batches] == [most, 1]
+
+
+def test_grey_is_pillows_and_keeps_what_is_grey(tmp_path):
+    path = noise(tmp_path / "a.png", 0, (20, 20, 3))
+    (batch,) = decoded_batches([path], (1, 20, 20))
+    expected = np.asarray(Image.open(path).convert("L"))
+    assert batch.pixels.shape == (1, 1, 20, 20)
+    np.testing.assert_array_equal(batch.pixels[0, 0], expected)
+    shades = np.arange(256, dtype=np.uint8).reshape(1, 1, 16, 16)
+    np.testing.assert_array_equal(grey(shades.repeat(3, axis=1)), shades)
+    Image.fromarray(shades[0, 0]).save(tmp_path / "shades.png")
+    (batch,) = decoded_batches([tmp_path / "shades.png"], (1, 16, 16))
+    np.testing.assert_array_equal(batch.pixels, shades)  # a file of the right size stays as it is
+
+
+def test_a_model_of_grey_arrays_scores_colour_files_of_any_size(tmp_path):
+    rng = np.random.default_rng(0)
+    x = rng.integers(0, 256, (80, 12, 12), dtype=np.uint8)
+    np.savez(tmp_path / "grey.npz", x=x, y=np.arange(80) % 4 == 0)
+    source, model = f"npz:{tmp_path / 'grey.npz'}", tmp_path / "model"
+    assert command("train", source, "--out", model, "--set", "epochs=1").code == 0
+    small = tmp_path / "in" / "same.png"
+    small.parent.mkdir()
+    Image.fromarray(x[5]).save(small)
+    noise(tmp_path / "in" / "wide.jpg", 0, (50, 90, 3))
+    predict([tmp_path / "in"], model / "model.safetensors", tmp_path / "out.csv")
+    found = pd.read_csv(tmp_path / "out.csv")
+    known = cw.load(model / "model.safetensors").scores(x[5:6, None])
+    assert found["score"][0] == pytest.approx(float(known[0]), rel=1e-5)
+    assert np.isfinite(found["score"]).all()
+
+
+def test_only_square_images_can_come_from_files(tmp_path):
+    path = noise(tmp_path / "a.png", 0)
+    for shape in ((3, 8, 9), (4, 8, 8), (64,)):
+        with pytest.raises(cw.InputError, match="square images with 1 or 3 channels"):
+            next(decoded_batches([path], shape))
+
+
+def test_images_are_found_in_the_order_of_their_names(tmp_path):
+    for name in ("b.JPG", "a.png", "c/z.webp", "c/a.tiff", "note.txt", ".x.png"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).touch()
+    found = [str(path.relative_to(tmp_path)) for path in find_images([tmp_path])]
+    assert found == ["a.png", "b.JPG", "c/a.tiff", "c/z.webp"]
+    odd = tmp_path / "note.txt"
+    assert find_images([tmp_path / "b.JPG", tmp_path / "c"])[0] == tmp_path / "b.JPG"
+    with pytest.raises(cw.InputError, match=r"trained on images .*note\.txt"):
+        find_images([odd])
+    strange = tmp_path / "photo.dat"
+    strange.touch()
+    assert find_images([strange]) == [strange]  # named by the user, so meant
+
+
+def test_settings_of_a_scorer(trained):
+    model = cw.load(trained / "model" / "model.safetensors")
+    assert make_scorer(model).threshold.value == 0
+    assert make_scorer(model, threshold=-1.5).threshold.value == -1.5
+    with pytest.raises(cw.InputError, match=r"give --calibrated too, got 0\.1"):
+        make_scorer(model, prior=0.1)
+    assert make_scorer(model, tau=1.0).lam.tolist() == [[1.0]]
+    assert make_scorer(model, tau=3.0, max_fpr=0.5).lam.tolist() == [[3.0]]  # its own lambda
+    model.record.pop("test_roc")
+    with pytest.raises(cw.InputError, match="without a test part: give a --threshold"):
+        make_scorer(model, min_tpr=0.5)
+    model.objective = cw.FocalLoss()
+    with pytest.raises(cw.InputError, match="need the vector-scaling loss, got FocalLoss"):
+        make_scorer(model, calibrated=True)
+    model.class_names = ("a", "b", "c")
+    with pytest.raises(cw.InputError, match="two classes, got 3"):
+        make_scorer(model)
+
+
+def test_a_model_of_features_has_no_images_to_read(trained, tmp_path):
+    model = cw.load(trained / "model" / "model.safetensors")
+    assert model.spec == NetworkSpec("small-cnn", (3, 16, 16))
+    assert command("train", "digits:3", "--out", tmp_path / "d", "--set", "epochs=1").code == 0
+    ended = command("predict", trained / "parts", "--model", tmp_path / "d")
+    assert ended.code == 2
+    assert "this model takes 64 numbers a sample, as digits:3 has them: give an .npz" in ended.err
+    assert "curvewise embed" in ended.err
+
+
+@pytest.mark.parametrize("array", ["x", "x_test"])
+def test_a_model_of_arrays_predicts_arrays(tmp_path, array):
+    rng = np.random.default_rng(0)
+    y = np.arange(100) % 5 == 0
+    x = rng.normal(size=(100, 3)) + y[:, None]
+    np.savez(tmp_path / "features.npz", x=x, y=y)
+    model = tmp_path / "model"
+    source = f"npz:{tmp_path / 'features.npz'}"
+    assert command("train", source, "--out", model, "--set", "epochs=1").code == 0
+    new = rng.normal(size=(7, 3)).astype(np.float32)
+    np.savez(tmp_path / "new.npz", **{array: new}, x_train=x[:9])
+    out = tmp_path / "out.csv"
+    ended = command("predict", tmp_path / "new.npz", "--model", model, "--out", out)
+    assert ended.code == 0, ended.err
+    found = pd.read_csv(out)
+    assert list(found) == ["row", "score", "positive", "class"]
+    assert found["row"].tolist() == list(range(7))
+    known = cw.load(model / "model.safetensors").scores(new)
+    np.testing.assert_allclose(found["score"], known, rtol=1e-5, atol=1e-6)
+    for wrong, message in (
+        ({"x": new[:, :2]}, "samples of shape (3,), got (2,)"),
+        ({"x": new[:0]}, "x of wrong.npz must have a row or more"),
+        ({"x": np.full((2, 3), np.nan)}, "x of wrong.npz must be finite, got nan in row 0"),
+        ({"x_train": new}, "an array x or x_test, got x_train"),
+    ):
+        np.savez(tmp_path / "wrong.npz", **wrong)
+        ended = command("predict", tmp_path / "wrong.npz", "--model", model)
+        assert (ended.code, ended.err.count("\n")) == (2, 1)
+        assert message in ended.err
+
+
+def test_answers_are_not_overwritten_unless_asked(trained, tmp_path):
+    out = tmp_path / "scores.csv"
+    words = ("predict", trained / "parts", "--model", trained / "model", "--out", out)
+    out.write_text("mine\n")
+    ended = command(*words)
+    assert ended.code == 2
+    assert f"{out} exists" in ended.err
+    assert out.read_text() == "mine\n"
+    assert command(*words, "--overwrite").code == 0
+    assert len(pd.read_csv(out)) == 80
+
+
+def test_thresholds_are_those_of_choose_operating_point(trained):
+    model = cw.load(trained / "model" / "model.safetensors")
+    rng = np.random.default_rng(0)
+    y = rng.random(60) < 0.3
+    score = np.round(rng.normal(size=60) + y, 1)
+    curve = cw.roc_curve(y, score)
+    model.record["test_roc"] = {
+        "fpr": curve.fpr.tolist(), "tpr": curve.tpr.tolist(),
+        "thresholds": [None, *curve.thresholds[1:].tolist()],
+    }  # fmt: skip
+    for rate in (0.0, 0.01, 0.1, 0.33, 0.5, 0.9, 1.0):
+        for rule in ("max_fpr", "min_tpr"):
+            point = cw.choose_operating_point(y, score, **{rule: rate})
+            found = make_scorer(model, **{rule: rate}).threshold.value
+            assert found == point.threshold, (rule, rate)
+
+
+def test_ctrl_c_writes_nothing(trained, tmp_path, monkeypatch):
+    def interrupted(path, size):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(images, "decode", interrupted)
+    words = ("--model", trained / "model", "--out", tmp_path / "scores.csv")
+    ended = command("predict", trained / "parts", *words)
+    assert (ended.code, ended.out) == (130, "")
+    assert ended.err == "curvewise: stopped; nothing was written\n"
+    assert list(tmp_path.iterdir()) == []

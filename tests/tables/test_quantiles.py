@@ -1,0 +1,311 @@
+"""Numbers by their quantiles: ranks, bins, and the limit on columns."""
+
+import json
+import math
+import tracemalloc
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+from scipy.stats import norm, rankdata
+from sklearn.preprocessing import QuantileTransformer
+
+from curvewise.errors import InputError
+from curvewise.tables.quantiles import SAMPLE, QuantileEncoder
+
+Table = NDArray[np.float64]
+
+# With ties, and some far apart.
+numbers = st.one_of(st.integers(-5, 5), st.floats(-1e6, 1e6).map(lambda x: round(x, 3)))
+lists = st.lists(numbers, min_size=5, max_size=60)
+varied = lists.filter(lambda values: len(set(values)) > 2)
+anything = st.floats(allow_nan=False, allow_infinity=False)
+
+
+def column(values: list[float]) -> Table:
+    return np.array(values, np.float64)[:, None]
+
+
+def text(encoder: QuantileEncoder) -> str:
+    return json.dumps(encoder.to_dict(), allow_nan=False)
+
+
+# The normal value
+
+
+@given(varied)
+def test_the_normal_value_is_that_of_the_mid_rank(values: list[float]) -> None:
+    x = column(values)
+    out = QuantileEncoder(n_bins=0).fit(x).transform(x)
+    ranks = (rankdata(x[:, 0]) - 0.5) / len(x)
+    assert out.shape == x.shape
+    np.testing.assert_allclose(out[:, 0], norm.ppf(ranks).clip(-3, 3), atol=1e-6)
+
+
+@given(varied, st.sampled_from([np.exp, np.arctan, np.cbrt, lambda x: -1 / (x + 2)]))
+def test_only_the_order_of_training_rows_matters(values: list[float], rising: Any) -> None:
+    x = rankdata(values, method="dense")[:, None] / 10  # so that `rising` keeps them apart
+    encoders = [QuantileEncoder(n_bins=0).fit(table) for table in (x, rising(x))]
+    out = [encoder.transform(t) for encoder, t in zip(encoders, (x, rising(x)), strict=True)]
+    np.testing.assert_allclose(out[0], out[1], atol=1e-6)
+
+
+@pytest.mark.parametrize("n", [50, 300, 3000, 30_000])
+def test_normal_values_are_standard(n: int) -> None:
+    x = np.random.default_rng(n).standard_cauchy((n, 2))
+    out = QuantileEncoder(n_bins=0).fit(x).transform(x)
+    assert np.abs(out.mean(axis=0)).max() < 0.002
+    assert np.abs(out.std(axis=0) - 1).max() < 0.03
+
+
+@given(varied)
+def test_ties_take_from_the_deviation_and_add_nothing(values: list[float]) -> None:
+    x = column(values)
+    out = QuantileEncoder(n_bins=0).fit(x).transform(x)
+    assert out.std() < 1.01
+
+
+@pytest.mark.parametrize("stretch", [1, 3, 10])
+def test_a_rank_that_is_not_stored_is_missed_by_two_in_999_at_most(stretch: float) -> None:
+    rng = np.random.default_rng(0)
+    x = np.exp(stretch * rng.normal(size=20_000))
+    x[rng.random(20_000) < 0.4] = 1.0
+    encoder = QuantileEncoder(n_bins=0).fit(x[:, None])
+    assert len(encoder.columns[0].values) <= 1000
+    out = encoder.transform(x[:, None])[:, 0]
+    ranks = (rankdata(x) - 0.5) / len(x)
+    inside = np.abs(out) < 3
+    assert np.abs(norm.cdf(out) - ranks)[inside].max() <= 2 / 999
+    assert inside.mean() > 0.99
+    # The rows that tie are stored, so exact.
+    np.testing.assert_allclose(norm.cdf(out[x == 1]), ranks[x == 1], atol=1e-6)
+
+
+@pytest.mark.parametrize("n", [100, 1000])
+def test_scikit_learn_says_the_same_up_to_a_row(n: int) -> None:
+    rng = np.random.default_rng(n)
+    x = np.stack([rng.normal(size=n), rng.poisson(3, n)], axis=1)
+    ours = norm.cdf(QuantileEncoder(n_bins=0).fit(x).transform(x))
+    other = QuantileTransformer(n_quantiles=n, subsample=None).fit_transform(x)
+    # Rank r of n is (r - 1/2) / n here and (r - 1) / (n - 1) there; the ends are 0 and 1 there,
+    # and rounding may take one row from those that tie.
+    inside = (x > x.min(axis=0)) & (x < x.max(axis=0)) & (np.abs(ours - 0.5) < 0.498)
+    assert np.abs(ours - other)[inside].max() <= 1 / n
+    assert inside.mean() > 0.95
+
+
+def test_scikit_learn_says_the_same_of_new_rows() -> None:
+    rng = np.random.default_rng(0)
+    train, new = rng.gamma(2, size=(20_000, 1)), rng.gamma(2, size=(5000, 1))
+    ours = QuantileEncoder(n_bins=0).fit(train).transform(new)
+    peer = QuantileTransformer(n_quantiles=1000, subsample=None, output_distribution="normal")
+    other = peer.fit(train).transform(new)
+    middle = np.abs(other) < 2
+    assert np.abs(ours - other)[middle].max() < 0.01
+    assert np.abs(ours - other.clip(-3, 3)).max() < 0.15
+
+
+# The piecewise-linear part
+
+
+def edges_by_hand(values: list[float], n_bins: int) -> list[float]:
+    edges = {min(values)}
+    for t in range(1, n_bins + 1):
+        # n_bins * rows >= t * n: in whole numbers, rows >= t / n_bins * n.
+        enough = [v for v in values if n_bins * sum(u <= v for u in values) >= t * len(values)]
+        edges.add(min(enough))
+    return sorted(edges)
+
+
+def parts_by_hand(x: float, edges: list[float]) -> list[float]:
+    parts = []
+    for low, high in pairwise(edges):
+        if x <= low:
+            parts.append(0.0)
+        elif x >= high:
+            parts.append(1.0)
+        else:
+            parts.append((x - low) / (high - low))
+    return parts
+
+
+def standardised_by_hand(train: list[float], new: list[float], n_bins: int) -> Table:
+    edges = edges_by_hand(train, n_bins)
+    columns = []
+    for t in range(len(edges) - 1):
+        own = [parts_by_hand(x, edges)[t] for x in train]
+        mean = sum(own) / len(own)
+        deviation = math.sqrt(sum((part - mean) ** 2 for part in own) / len(own))
+        columns.append([(parts_by_hand(x, edges)[t] - mean) / max(deviation, 0.2) for x in new])
+    return np.array(columns).T
+
+
+@given(varied, st.lists(anything, min_size=1, max_size=5), st.integers(1, 9))
+def test_bins_are_those_of_a_plain_loop(train: list[float], new: list[float], n_bins: int) -> None:
+    encoder = QuantileEncoder(n_bins).fit(column(train))
+    out = encoder.transform(column([*train, *new]))[:, 1:]
+    expected = standardised_by_hand(train, [*train, *new], n_bins)
+    assert out.shape == expected.shape
+    np.testing.assert_allclose(out, expected, atol=1e-5)
+
+
+def test_bins_hold_equally_many_rows_and_edges_that_coincide_are_one() -> None:
+    x = np.stack([np.arange(80.0), [0.0] * 60 + [1.0] * 10 + [2.0] * 10], axis=1)
+    encoder = QuantileEncoder(n_bins=4).fit(x)
+    assert encoder.columns[0].edges.tolist() == [0, 19, 39, 59, 79]
+    assert encoder.columns[1].edges.tolist() == [0, 2]
+    assert encoder.sources.tolist() == [0, 1, 0, 0, 0, 0, 1]
+
+
+# Columns of one and of two values
+
+
+def test_indicators_are_standardised_with_a_floor_and_constants_are_dropped() -> None:
+    x = np.zeros((1000, 4))
+    x[:300, 0], x[:20, 1], x[:, 2], x[:1, 3] = 1, 7, 5, -2
+    encoder = QuantileEncoder().fit(x)
+    out = encoder.transform(x)
+    assert encoder.sources.tolist() == [0, 1, 3]
+    expected = [(0.7 / math.sqrt(0.21)), 0.98 / 0.2, -0.999 / 0.2]
+    np.testing.assert_allclose(out[0], expected, rtol=1e-6)
+    assert np.abs(out.mean(axis=0)).max() < 1e-5
+    assert out[:, 0].std() == pytest.approx(1)
+    # New values count as the nearest of the two, or linearly between them.
+    new = encoder.transform([[9.0, 3.5, 0, -2e300]])
+    np.testing.assert_allclose(new[0], [expected[0], 0.48 / 0.2, expected[2]], rtol=1e-6)
+
+
+def test_what_few_of_many_rows_say_is_not_lost_with_the_sample() -> None:
+    x = np.random.default_rng(0).normal(size=(SAMPLE + 50_000, 3))
+    x[:, 1:] = 0
+    x[7, 1] = x[8, 2] = 1
+    x[9, 2] = 2
+    x[10, 0] = 50
+    encoder = QuantileEncoder().fit(x)
+    assert encoder.sources.tolist() == [0, 2, *[0] * 8, 1, 2]
+    assert encoder.columns[0].values[-1] == encoder.columns[0].edges[-1] == 50
+    assert encoder.columns[1].means == 1 / len(x)
+    out = encoder.transform(x[7:10])
+    assert out[0, -2] > out[1, -2]
+    assert out[0, 1] < out[1, 1] < out[2, 1]
+    assert text(encoder) == text(QuantileEncoder().fit(x))  # the generator is fixed
+    normal = encoder.transform(x)[:, 0]
+    assert abs(normal.mean()) < 0.01
+    assert abs(normal.std() - 1) < 0.01
+
+
+# The limit on columns
+
+
+@pytest.mark.parametrize(
+    ("d", "max_columns", "n_bins"),
+    [
+        *((3, 400, 8), (44, 400, 8), (45, 400, 7), (133, 400, 2), (150, 400, 1), (200, 400, 1)),
+        *((201, 400, 0), (400, 400, 0), (401, 400, 0)),
+        *((3, 13, 3), (3, 5, 0), (1, 9, 8), (1, 8, 7)),
+    ],
+)
+def test_bins_are_as_many_as_there_is_room_for(d: int, max_columns: int, n_bins: int) -> None:
+    x = np.random.default_rng(0).normal(size=(40, d))
+    encoder = QuantileEncoder(max_columns=max_columns).fit(x)
+    assert len(encoder.sources) == d + d * n_bins == encoder.transform(x[:2]).shape[1]
+    assert n_bins == 8 or d + d * (n_bins + 1) > max_columns
+
+
+def test_indicators_take_room_and_merged_bins_give_it_back() -> None:
+    rng = np.random.default_rng(0)
+    indicators = rng.random((100, 10)) < 0.5
+    tied = np.repeat([0.0, 1.0, 2.0], [90, 5, 5])[:, None]  # one bin, however many are wanted
+    x = np.hstack([indicators, rng.normal(size=(100, 2)), tied])
+    for room, bins in ((8 + 8 + 1, 8), (8 + 8, 7), (3, 1), (2, 0)):
+        encoder = QuantileEncoder(max_columns=10 + 3 + room).fit(x)
+        counts = np.bincount(encoder.sources)
+        assert counts.tolist() == [1] * 10 + [1 + bins] * 2 + [1 + min(bins, 1)]
+
+
+# Whatever comes in
+
+
+@given(st.lists(st.tuples(anything, anything), min_size=2, max_size=30), st.data())
+@settings(max_examples=200)
+def test_features_are_finite_bounded_and_rise_with_their_column(
+    rows: list[tuple[float, float]], data: st.DataObject
+) -> None:
+    x = np.array(rows)
+    if any(np.ptp(np.where(np.abs(x) < 1e-100, 0, x.clip(-1e100, 1e100)), axis=0) > 0):
+        encoder = QuantileEncoder(data.draw(st.integers(0, 8))).fit(x)
+    else:
+        with pytest.raises(InputError, match="must have a column that varies"):
+            QuantileEncoder().fit(x)
+        return
+    new = data.draw(st.lists(anything, min_size=1, max_size=10))
+    line = np.sort(np.append(x, new))
+    out = encoder.transform(np.stack([line, line], axis=1))
+    assert out.dtype == np.float32
+    assert (np.abs(out) <= 5).all()  # so none is NaN either
+    assert (np.diff(out, axis=0) >= -1e-6).all()
+    trained = encoder.transform(x)
+    assert (np.ptp(trained, axis=0) > 0).all()  # every feature says something
+
+
+@given(st.lists(st.tuples(anything, st.sampled_from([0.0, -0.0, 1.0, 2.0])), min_size=3))
+def test_the_order_of_rows_does_not_matter(rows: list[tuple[float, float]]) -> None:
+    x = np.array([*rows, (0.0, 0.0), (-0.0, 1.0), (1.0, 2.0)])
+    shuffled = np.random.default_rng(len(rows)).permutation(x)
+    assert text(QuantileEncoder().fit(x)) == text(QuantileEncoder().fit(shuffled))
+
+
+def test_single_and_double_precision_agree_and_rows_do_not_know_of_each_other() -> None:
+    rng = np.random.default_rng(0)
+    x = np.hstack([rng.normal(size=(10_000, 3)), rng.random((10_000, 1)) < 0.1]).astype(np.float32)
+    encoder = QuantileEncoder().fit(x)
+    assert text(encoder) == text(QuantileEncoder().fit(x.astype(np.float64)))
+    out = encoder.transform(x)
+    np.testing.assert_array_equal(encoder.transform(x.astype(np.float64)), out)
+    np.testing.assert_array_equal(
+        encoder.transform(np.asfortranarray(x[3000:9000])), out[3000:9000]
+    )
+    assert encoder.transform(x[:0]).shape == (0, out.shape[1])
+
+
+def test_little_memory_is_needed_beside_the_features() -> None:
+    x = np.random.default_rng(0).normal(size=(80_000, 20)).astype(np.float32)
+    encoder = QuantileEncoder().fit(x)
+    tracemalloc.start()
+    out = encoder.transform(x)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak - out.nbytes < 20e6 < out.nbytes / 2
+
+
+# What is refused
+
+
+@pytest.mark.parametrize(
+    ("x", "sentence"),
+    [
+        ([1.0, 2.0], r"x must be numbers of shape \(n, d\), got float64 of shape \(2,\)"),
+        ([["a", "b"]], "x must be numbers of shape"),
+        ([[1.0], [1.0, 2.0]], "got rows of unequal lengths"),
+        (np.empty((0, 2)), r"x must have rows and columns, got shape \(0, 2\)"),
+        ([[1.0, 2.0], [3.0, math.inf]], "x must be finite, got inf in row 1, column 1"),
+        ([[1.0, 2.0], [1.0, 2.0]], "x must have a column that varies, got 2 constant ones"),
+    ],
+)
+def test_numbers_that_cannot_be_used_are_refused(x: Any, sentence: str) -> None:
+    with pytest.raises(InputError, match=sentence):
+        QuantileEncoder().fit(x)
+
+
+def test_rows_that_cannot_be_encoded_are_refused() -> None:
+    encoder = QuantileEncoder().fit(np.random.default_rng(0).normal(size=(20, 4)))
+    with pytest.raises(InputError, match="x must have the 4 columns of fit, got 3"):
+        encoder.transform(np.ones((2, 3)))
+    x = np.ones((9000, 4))
+    x[5000, 2] = math.nan
+    with pytest.raises(InputError, match="x must be finite, got nan in row 5000, column 2"):
+        encoder.transform(x)

@@ -1,0 +1,356 @@
+"""Columns to numbers: what comes out, what is learnt from where, and what is refused."""
+
+import datetime
+import json
+import math
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from curvewise.errors import InputError
+from curvewise.tables.column_values import column_levels, level_text
+from curvewise.tables.encoder import TableEncoder
+
+MIXED = pd.DataFrame(
+    {
+        "age": [20.0, 30.0, None, 50.0] * 10,
+        "smoker": [True, False, False, True] * 10,
+        "since": pd.to_datetime(["2020-01-01", "2020-06-01", "2021-01-01", None] * 10),
+        "job": ["cook", "nurse", None, "cook"] * 10,
+        "always": [1] * 40,
+        "name": [f"person {i}" for i in range(40)],
+    }
+)
+
+
+def fitted(table: pd.DataFrame, **settings: int) -> TableEncoder:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return TableEncoder(**settings).fit(table)
+
+
+def encoded(encoder: TableEncoder, table: pd.DataFrame) -> dict[str, list[float]]:
+    features = encoder.transform(table)
+    assert features.dtype == np.float32
+    return dict(zip(encoder.feature_names, features.T.tolist(), strict=True))
+
+
+def standardised(values: list[float], x: float) -> float:
+    """The formula of the docstring, with lists."""
+    ordered, n = sorted(values), len(values)
+    low = ordered[math.ceil(0.005 * (n - 1))]
+    high = ordered[math.floor(0.995 * (n - 1))]
+    cut = [min(max(value, low), high) for value in values]
+    mean = sum(cut) / n
+    deviation = math.sqrt(sum((value - mean) ** 2 for value in cut) / n)
+    z = (x - mean) / deviation
+    return z / math.sqrt(1 + (z / 5) ** 2)
+
+
+def test_what_comes_out_of_each_kind_of_column() -> None:
+    with pytest.warns(UserWarning, match="column 'name' is dropped: 40 categories in 40 rows"):
+        encoder = TableEncoder().fit(MIXED)
+    assert encoder.feature_names == [
+        "age",
+        "age=(missing)",
+        "smoker",
+        "since",
+        "since=(missing)",
+        "job=cook",
+        "job=nurse",
+        "job=(missing)",
+    ]
+    assert encoder.dropped == {"always": "constant", "name": "40 categories in 40 rows"}
+    out = encoded(encoder, MIXED.iloc[:4])
+    assert out["age=(missing)"] == [0, 0, 1, 0]
+    assert out["age"][2] == out["age"][1]  # the median of 20, 30 and 50
+    assert out["job=cook"] == [1, 0, 0, 1]
+    assert out["job=(missing)"] == [0, 0, 1, 0]
+    assert out["smoker"][0] == out["smoker"][3] > 0 > out["smoker"][1]
+    assert out["since"][0] < out["since"][1] < out["since"][2]
+
+
+def test_numbers_are_standardised_as_the_formula_says() -> None:
+    rng = np.random.default_rng(0)
+    values = [*rng.normal(50, 10, 300).tolist(), 1e9]
+    encoder = fitted(pd.DataFrame({"x": values}))
+    out = encoder.transform(pd.DataFrame({"x": values}))[:, 0]
+    wanted = [standardised(values, x) for x in values]
+    np.testing.assert_allclose(out, wanted, rtol=1e-5)
+    assert 0.9 < out[:-1].std() < 1.1  # one wild value does not squeeze the others
+    assert out[-1] == pytest.approx(5, abs=1e-3)
+    assert np.array_equal(np.argsort(out), np.argsort(values))
+
+
+def test_a_rare_flag_is_not_cut_away_with_the_tails() -> None:
+    flags = [1] + [0] * 999
+    out = fitted(pd.DataFrame({"flag": flags})).transform(pd.DataFrame({"flag": [0, 1]}))
+    assert out[1, 0] > 4 > 0 > out[0, 0]
+
+
+def test_text_that_reads_as_numbers_or_dates_is_that() -> None:
+    table = pd.DataFrame(
+        {
+            "number": ["1.5", " 2", "-3e2", None] * 5,
+            "comma": ["1,5", "2,5", "2,5", "1,5"] * 5,
+            "day": ["2020-01-31", "2020-02-01T12:00:00", "2021-01-01", "2020-01-31"] * 5,
+            "no day": ["2020-13-45", "2020-02-01", "2020-02-01", "2020-02-01"] * 5,
+        }
+    )
+    kinds = {plan.name: plan.kind for plan in fitted(table).columns}
+    assert kinds == {"number": "number", "comma": "category", "day": "date", "no day": "category"}
+
+
+def test_every_way_to_write_a_column_gives_the_same_numbers() -> None:
+    days = [datetime.date(2020, 1, 1 + i) for i in range(20)]
+    numbers = [0.0, 1.0, 2.0, None] * 5
+    for ways in (
+        [pd.Series(days), pd.to_datetime(pd.Series(days)), pd.Series([str(day) for day in days])],
+        [
+            pd.Series(numbers),
+            pd.Series(numbers, dtype="Int64"),
+            pd.Series([None if x is None else str(x) for x in numbers]),
+            pd.Series([None if x is None else int(x) for x in numbers], dtype=object),
+        ],
+        [
+            pd.Series([True, False, None, True] * 5, dtype=object),
+            pd.Series([True, False, None, True] * 5, dtype="boolean"),
+        ],
+    ):
+        outs = [
+            fitted(pd.DataFrame({"x": way})).transform(pd.DataFrame({"x": way})) for way in ways
+        ]
+        for out in outs[1:]:
+            np.testing.assert_array_equal(out, outs[0])
+
+
+def test_an_encoder_reads_a_column_that_another_file_writes_otherwise() -> None:
+    encoder = fitted(pd.DataFrame({"flag": [True, False] * 10, "code": ["1", "2", "x", "1"] * 5}))
+    one = encoder.transform(pd.DataFrame({"flag": [True, False], "code": ["1", "2"]}))
+    two = encoder.transform(pd.DataFrame({"flag": ["TRUE", "0"], "code": [1.0, 2.0]}))
+    np.testing.assert_array_equal(one, two)
+
+
+def test_rare_and_further_levels_are_one_and_unknown_ones_go_there() -> None:
+    column = ["a"] * 500 + ["b"] * 300 + ["c"] * 190 + ["d"] * 9 + ["e"]
+    encoder = fitted(pd.DataFrame({"x": column}), max_levels=2)
+    assert encoder.feature_names == ["x=a", "x=b", "x=(other)"]
+    encoder = fitted(pd.DataFrame({"x": column}))
+    assert encoder.feature_names == ["x=a", "x=b", "x=c", "x=(other)"]
+    out = encoded(encoder, pd.DataFrame({"x": ["a", "d", "new"]}))
+    assert out["x=(other)"] == [0, 1, 1]
+    without = fitted(pd.DataFrame({"x": ["a", "b"] * 50}))
+    assert without.transform(pd.DataFrame({"x": ["new"]})).tolist() == [[0, 0]]
+
+
+def test_small_tables_keep_their_small_levels() -> None:
+    column = ["a"] * 47 + ["b"] * 3
+    assert fitted(pd.DataFrame({"x": column})).feature_names == ["x=a", "x=b"]
+
+
+def test_levels_that_are_all_rare_are_dropped() -> None:
+    column = [f"code {i // 4}" for i in range(1000)] * 2
+    with pytest.warns(UserWarning, match="250 categories, none with 10 rows or more"):
+        encoder = TableEncoder().fit(pd.DataFrame({"x": column, "y": range(2000)}))
+    assert encoder.feature_names == ["y"]
+
+
+def test_whether_a_value_is_missing_is_kept_of_an_otherwise_constant_column() -> None:
+    encoder = fitted(pd.DataFrame({"x": [1.0, None] * 10, "y": ["a", None] * 10}))
+    assert encoder.feature_names == ["x=(missing)", "y=a", "y=(missing)"]
+    assert encoder.transform(pd.DataFrame({"x": [7, None], "y": ["a", None]})).tolist() == [
+        [0, 1, 0],
+        [1, 0, 1],
+    ]
+
+
+def test_values_missing_where_none_were_in_training_are_filled_with_a_warning() -> None:
+    encoder = fitted(pd.DataFrame({"x": [1.0, 2.0, 3.0] * 10, "y": ["a", "b", "b"] * 10}))
+    with pytest.warns(UserWarning, match=r"training data had none: 'x' \(2\), 'y' \(1\)"):
+        out = encoder.transform(pd.DataFrame({"x": [None, 2.0, None], "y": ["a", None, "b"]}))
+    assert out[0, 0] == out[1, 0] == out[2, 0]
+    assert out[1, 1:].tolist() == [0, 0]
+
+
+def test_columns_are_found_by_name_and_dropped_or_further_ones_are_not_needed() -> None:
+    encoder = fitted(MIXED)
+    shuffled = MIXED[["job", "since", "smoker", "age"]].assign(further="word")
+    np.testing.assert_array_equal(encoder.transform(shuffled), encoder.transform(MIXED))
+    with pytest.raises(InputError, match="lacks 'age', 'job'; did you mean 'agee'"):
+        encoder.transform(shuffled.rename(columns={"age": "agee", "job": "work"}))
+
+
+def test_no_rows_give_no_features() -> None:
+    assert fitted(MIXED).transform(MIXED.iloc[:0]).shape == (0, 8)
+
+
+def test_the_state_survives_json_and_gives_the_same_features() -> None:
+    encoder = fitted(MIXED, min_rows=3, max_levels=7)
+    state = json.loads(json.dumps(encoder.to_dict(), allow_nan=False))
+    again = TableEncoder.from_dict(state)
+    assert state == encoder.to_dict() == again.to_dict()
+    np.testing.assert_array_equal(again.transform(MIXED), encoder.transform(MIXED))
+    assert (again.feature_names, again.dropped) == (encoder.feature_names, encoder.dropped)
+
+
+@pytest.mark.parametrize("spoil", ["version", "columns", "max_levels", "dropped"])
+def test_a_state_that_is_none_is_refused(spoil: str) -> None:
+    state = fitted(MIXED).to_dict()
+    del state[spoil]
+    with pytest.raises(InputError, match="an encoder must"):
+        TableEncoder.from_dict(state)
+    state = fitted(MIXED).to_dict()
+    state["columns"][0]["further"] = 1
+    with pytest.raises(InputError, match="an encoder must come from to_dict"):
+        TableEncoder.from_dict(state)
+
+
+NUMBERS = [str(i) for i in range(100)]
+
+
+@pytest.mark.parametrize(
+    ("table", "sentence"),
+    [
+        ([[1, 2]], "columns must be a pandas DataFrame, got list"),
+        (pd.DataFrame(), "a table must have rows and columns, got shape (0, 0)"),
+        (pd.DataFrame({"a": []}), "a table must have rows and columns, got shape (0, 1)"),
+        (pd.DataFrame([[1, 2]], columns=["a", "a"]), "column names must differ, got 'a' twice"),
+        (
+            pd.DataFrame({"a": [1.0, math.inf]}, index=[7, 8]),
+            "column 'a' must be finite, got inf in row 8",
+        ),
+        (
+            pd.DataFrame({"a": ["1", "-inf"]}),
+            "column 'a' must be finite, got -inf in row 1",
+        ),
+        (
+            pd.DataFrame({"a": [*NUMBERS, "abc", None]}),
+            "column 'a' must hold a number in every row, got 'abc' in row 100 (1 such of 102 rows)",
+        ),
+        (
+            pd.DataFrame({"a": [*NUMBERS, *NUMBERS, *NUMBERS, "-"]}),
+            "column 'a' must hold a number in every row, got '-' in row 300 (1 such of 301 rows)",
+        ),
+        (pd.DataFrame({"a": [1 + 2j, 1]}), "column 'a' must hold real numbers, got complex ones"),
+        (
+            pd.DataFrame({"a": [[1], [2]]}),
+            "column 'a' must hold numbers, text or dates, got list",
+        ),
+        (
+            pd.DataFrame({"a": ["x", "y", "z"], "b": [1, 1, 1], "c": [None] * 3}),
+            "a table must have a column of use as a feature, got 'a' (3 categories in 3 rows), "
+            "'b' (constant), 'c' (empty)",
+        ),
+    ],
+)
+def test_a_table_that_cannot_be_used_is_refused(table: pd.DataFrame, sentence: str) -> None:
+    with pytest.raises(InputError) as caught:
+        TableEncoder().fit(table)
+    assert str(caught.value) == sentence
+
+
+def test_codes_with_letters_among_many_numbers_are_categories() -> None:
+    codes = [f"{i}.{i % 10}" for i in range(90)] + [f"V{i}" for i in range(10)]
+    encoder = fitted(pd.DataFrame({"code": codes * 20}))
+    assert encoder.columns[0].kind == "category"
+    assert len(encoder.feature_names) == 51
+
+
+@pytest.mark.parametrize(
+    ("table", "sentence"),
+    [
+        ({"x": [1.0, math.inf], "d": ["2020-01-01"] * 2}, "column 'x' must be finite, got inf"),
+        (
+            {"x": ["1", "one"], "d": ["2020-01-01"] * 2},
+            "must hold a number in every row, got 'one'",
+        ),
+        ({"x": [1, 2], "d": ["2020-01-01", "soon"]}, "must hold a date in every row, got 'soon'"),
+        ({"x": pd.to_datetime(["2020-01-01"] * 2), "d": ["2020-01-01"] * 2}, "got dates"),
+    ],
+)
+def test_rows_that_cannot_be_encoded_are_refused(table: dict[str, object], sentence: str) -> None:
+    train = pd.DataFrame({"x": [1, 2, 3, 4], "d": ["2020-01-01", "2020-01-02"] * 2})
+    with pytest.raises(InputError, match=sentence):
+        fitted(train).transform(pd.DataFrame(table))
+
+
+def test_a_new_encoder_transforms_nothing() -> None:
+    with pytest.raises(InputError, match="must be fitted before transform"):
+        TableEncoder().transform(MIXED)
+
+
+def test_levels_are_text_without_blanks() -> None:
+    assert [level_text(x) for x in (1, 1.0, "1 ", np.float64(2), 0.5, True, 1e300)] == [
+        "1",
+        "1",
+        "1",
+        "2",
+        "0.5",
+        "True",
+        "1e+300",
+    ]
+    codes, texts = column_levels(pd.Series(["b", " a", None, "", "b "]))
+    assert (codes.tolist(), texts) == ([0, 1, -1, -1, 0], ["b", "a"])
+
+
+finite = st.floats(allow_nan=True, allow_infinity=False)
+columns = st.sampled_from(
+    [
+        finite,
+        st.floats(allow_nan=True, allow_infinity=False, width=32),
+        st.one_of(st.none(), st.integers(-(2**70), 2**70)),
+        st.one_of(st.none(), st.booleans()),
+        st.one_of(st.none(), st.sampled_from("abcde")),
+        st.one_of(st.none(), st.text(max_size=3)),
+        st.one_of(st.none(), st.datetimes(datetime.datetime(1700, 1, 1))),
+        st.one_of(st.none(), finite, st.sampled_from(["a", "1"])),
+    ]
+)
+
+
+@st.composite
+def tables(draw: st.DrawFn) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Two tables with the same kinds of columns."""
+    kinds = draw(st.lists(columns, min_size=1, max_size=3))
+    return tuple(
+        pd.DataFrame(
+            {
+                f"column {place}": draw(st.lists(kind, min_size=rows, max_size=rows))
+                for place, kind in enumerate(kinds)
+            }
+        )
+        for rows in (draw(st.integers(1, 30)), draw(st.integers(1, 5)))
+    )
+
+
+@given(tables())
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+def test_whatever_comes_in_what_comes_out_is_finite(
+    parts: tuple[pd.DataFrame, pd.DataFrame],
+) -> None:
+    train, test = parts
+    sentences, outs = [], []
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        try:
+            encoder = TableEncoder().fit(train)
+            before = json.dumps(encoder.to_dict(), allow_nan=False)
+            outs = [encoder.transform(train)]
+            outs.append(encoder.transform(test))
+        except InputError as error:
+            sentences.append(str(error))
+    # Nothing of use, a word among numbers, or the text "INF".
+    allowed = ("of use as a feature", "in every row", "must be finite")
+    assert all(any(part in text for part in allowed) for text in sentences)
+    for out in outs:
+        assert out.dtype == np.float32
+        assert out.shape[1] == len(encoder.feature_names)
+        assert np.isfinite(out).all()
+        assert (np.abs(out) <= 5).all()
+        assert (np.ptp(outs[0], axis=0) > 0).all()  # every feature says something
+        # Looking at the test part teaches the encoder nothing.
+        assert json.dumps(encoder.to_dict(), allow_nan=False) == before
