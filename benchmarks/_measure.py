@@ -20,7 +20,7 @@ import numpy
 import sklearn
 import torch
 
-from curvewise.sweep.run import processors
+from curvewise.base.machine import processor_names
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,8 @@ def cost(what: str, ours: list[float], peer: list[float], target: float) -> Resu
 def machine() -> str:
     """Describe this machine and the versions in use."""
     return (
-        f"{processors()}, {torch.get_num_threads()} threads, Python {platform.python_version()}, "
+        f"{processor_names()}, {torch.get_num_threads()} threads, "
+        f"Python {platform.python_version()}, "
         f"torch {torch.__version__}, numpy {numpy.__version__}, "
         f"scikit-learn {sklearn.__version__}"
     )

@@ -44,7 +44,7 @@ def test_a_public_name_is_the_one_at_its_home(name: str) -> None:
 
 
 def test_errors_and_version_are_there_at_once() -> None:
-    assert curvewise.InputError.__module__ == "curvewise.errors"
+    assert curvewise.InputError.__module__ == "curvewise.base.errors"
     assert issubclass(curvewise.InputError, curvewise.CurvewiseError)
     assert issubclass(curvewise.InputError, ValueError)
     assert curvewise.__version__ == importlib.metadata.version("curvewise")
@@ -81,6 +81,6 @@ def test_docstring_examples_are_true(name: str) -> None:
 
 def test_there_are_examples_to_run() -> None:
     finder = doctest.DocTestFinder(exclude_empty=True)
-    for home in ("family", "conditioning", "training.sam", "losses.vector_scaling"):
+    for home in ("losses.family", "networks.conditioning", "training.sam", "losses.vector_scaling"):
         module = importlib.import_module(f"curvewise.{home}")
         assert any(test.examples for test in finder.find(module))

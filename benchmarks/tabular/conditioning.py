@@ -24,7 +24,7 @@ import torch
 from benchmarks.tabular.datasets import BASES, bases_of_half, folds, load, seed_of
 from benchmarks.tabular.ranking import DIGITS
 
-from curvewise.errors import InputError
+from curvewise.base.errors import InputError
 from curvewise.estimator.inputs import TableInputs
 from curvewise.estimator.settings import Settings
 from curvewise.losses.family import LinearDensity, LossFamily

@@ -12,7 +12,7 @@ from benchmarks.tabular.datasets import folds, load, seed_of
 from benchmarks.tabular.peers import METHODS
 from numpy.typing import NDArray
 
-from curvewise.errors import InputError
+from curvewise.base.errors import InputError
 from curvewise.roc.curve import roc_curve
 
 Floats = NDArray[np.float64]

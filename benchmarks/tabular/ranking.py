@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-from curvewise.errors import InputError
+from curvewise.base.errors import InputError
 from curvewise.stats.dyadic import holm
 from curvewise.stats.signed_ranks import signed_rank_p
 

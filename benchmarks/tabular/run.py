@@ -26,7 +26,7 @@ from benchmarks.tabular.measures import Cell, Measured, measure
 from benchmarks.tabular.peers import METHODS
 from benchmarks.tabular.results import Results
 
-from curvewise.errors import InputError, did_you_mean
+from curvewise.base.errors import InputError, did_you_mean
 
 STORE = Path("out/tabular.db")
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")

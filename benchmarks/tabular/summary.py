@@ -29,7 +29,7 @@ from benchmarks.tabular.tables import (
     values_table,
 )
 
-from curvewise.errors import InputError
+from curvewise.base.errors import InputError
 
 
 def tests_text(auc: Ranked, ours: str) -> str:

@@ -28,8 +28,8 @@ Class-Imbalanced Data by Training over a Family of Loss Functions" (arXiv 2402.0
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from curvewise.errors import CurvewiseError, InputError
-from curvewise.version import VERSION
+from curvewise.base.errors import CurvewiseError, InputError
+from curvewise.base.machine import VERSION
 
 if TYPE_CHECKING:
     from curvewise.data.imbalance import subsample_long_tail, subsample_to_beta

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 from image_samples import noisy_jpeg, picture
 
+from curvewise.base.errors import InputError
 from curvewise.data import cache
 from curvewise.data.cache import cached_images
-from curvewise.errors import InputError
 
 STATUS = Path("/proc/self/status")
 

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from image_samples import unpack, write_pickle
 
+from curvewise.base.errors import InputError
 from curvewise.data.cifar import cifar10, cifar100, missing_cifar10, missing_cifar100
 from curvewise.data.options import SourceOptions
-from curvewise.errors import InputError
 
 VEHICLES = (0, 1, 8, 9)
 CLASSES = ["airplane", "automobile", "bird", "cat", "deer"]

@@ -6,9 +6,9 @@ import time
 import pytest
 from image_samples import picture
 
+from curvewise.base.errors import InputError
 from curvewise.data.cache import cached_images
 from curvewise.data.cleaning import FoundCache, find_caches, remove_caches
-from curvewise.errors import InputError
 
 HEX20, HEX32 = "0123456789abcdef0123", "0123456789abcdef" * 2
 

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_digits
 
+from curvewise.base.errors import InputError
 from curvewise.data.embedded import digits
 from curvewise.data.options import SourceOptions
-from curvewise.errors import InputError
 
 
 @pytest.mark.parametrize("argument", ["", "8", "0"])

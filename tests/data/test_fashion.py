@@ -7,10 +7,10 @@ import struct
 import numpy as np
 import pytest
 
+from curvewise.base.errors import InputError
 from curvewise.data import fashion
 from curvewise.data.fashion import fashion_mnist, missing_fashion_mnist, read_idx
 from curvewise.data.options import SourceOptions
-from curvewise.errors import InputError
 
 
 def idx(array: np.ndarray) -> bytes:

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from image_samples import picture, unpack
 
+from curvewise.base.errors import InputError
 from curvewise.data import folders
 from curvewise.data.folders import (
     choose_per_class,
@@ -16,7 +17,6 @@ from curvewise.data.folders import (
 )
 from curvewise.data.imbalance import subsample_to_beta
 from curvewise.data.options import SourceOptions
-from curvewise.errors import InputError
 
 
 def classes(base: Path, **counts: int) -> Path:

@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from curvewise.base.errors import InputError
 from curvewise.data.keel import keel, missing_keel, names, read_keel
 from curvewise.data.options import SourceOptions
-from curvewise.errors import InputError
 
 HEADED = """@relation glass
 @attribute RI real [1.5, 1.6]

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
+from curvewise.base.errors import InputError
 from curvewise.data import mapped
 from curvewise.data.mapped import map_array, mapped_rows, npy_header, require_space
-from curvewise.errors import InputError
 
 VALUES = np.random.default_rng(0).integers(0, 256, (50, 3, 4, 4), dtype=np.uint8)
 

@@ -7,9 +7,9 @@ import pandas as pd
 import pytest
 from image_samples import picture
 
+from curvewise.base.errors import InputError
 from curvewise.data.melanoma import melanoma, missing_melanoma
 from curvewise.data.options import SourceOptions
-from curvewise.errors import InputError
 
 FOLDS_2019, FOLDS_2020 = (0, 5, 12, 16, 21, 29), (3, 6, 8, 9)
 COLUMNS_2019 = ["MEL", "NV", "BCC", "AK", "BKL", "DF", "VASC", "SCC", "UNK"]

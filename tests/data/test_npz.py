@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from curvewise.base.errors import InputError
 from curvewise.data.npz import npz
 from curvewise.data.options import SourceOptions
-from curvewise.errors import InputError
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(60, 4))

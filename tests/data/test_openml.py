@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 from sklearn.datasets import _openml
 
+from curvewise.base.errors import InputError
 from curvewise.data.openml import openml
 from curvewise.data.options import SourceOptions
-from curvewise.errors import InputError
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:OpenML raised a warning on the dataset"),

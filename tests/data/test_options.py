@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from curvewise.base.errors import InputError
 from curvewise.data.options import SourceOptions
-from curvewise.errors import InputError
 
 
 def test_given_folders_win():

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from curvewise.base.errors import InputError
 from curvewise.data.pairs import Side, count_deviations, pair_name, pair_rows, parse_pair
-from curvewise.errors import InputError
 
 NAMES = ["airplane", "pine_tree", "cat", "dog"]
 GROUPS = {"animal": ("cat", "dog"), "thing": ("airplane",)}

@@ -8,11 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from curvewise.base.errors import InputError
 from curvewise.data import embedded
 from curvewise.data.options import SourceOptions
 from curvewise.data.registry import SOURCES, list_sources, load_task
 from curvewise.data.task import Task
-from curvewise.errors import InputError
 
 
 @pytest.mark.parametrize("source", SOURCES.values(), ids=lambda source: source.name)

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from curvewise.base.errors import InputError
 from curvewise.data import tables
 from curvewise.data.options import SourceOptions
 from curvewise.data.tables import binary_labels, frame_task, read_table, table
-from curvewise.errors import InputError
 from curvewise.tables.encoder import TableEncoder
 
 # Without --group, the column of patients is an identifier like any other.

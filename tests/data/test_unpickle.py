@@ -7,8 +7,8 @@ import random
 import numpy as np
 import pytest
 
+from curvewise.base.errors import InputError
 from curvewise.data.unpickle import ByteArray, ByteType, load_batch
-from curvewise.errors import InputError
 
 DATA = np.arange(24, dtype=np.uint8).reshape(3, 8)
 # Byte for byte as Python 2 wrote {"labels": [1, 0], "data": array([[5, 6]], uint8)}.

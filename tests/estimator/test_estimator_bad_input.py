@@ -10,7 +10,7 @@ from sklearn.preprocessing import StandardScaler
 from torch import nn
 
 import curvewise as cw
-from curvewise.errors import InputError
+from curvewise.base.errors import InputError
 
 RNG = np.random.default_rng(0)
 N = 120

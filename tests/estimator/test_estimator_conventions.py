@@ -18,7 +18,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import curvewise as cw
-from curvewise.errors import InputError
+from curvewise.base.errors import InputError
 from curvewise.estimator.folds import held_out, split_off
 
 FAST = {

@@ -5,7 +5,7 @@ import pytest
 from torch import nn
 
 import curvewise as cw
-from curvewise.errors import InputError
+from curvewise.base.errors import InputError
 
 X = np.random.default_rng(0).normal(size=(120, 3))
 Y = X[:, 0] > 1.3

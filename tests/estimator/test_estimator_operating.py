@@ -11,7 +11,7 @@ from scipy.special import expit
 from scipy.stats import binom
 
 import curvewise as cw
-from curvewise.errors import InputError
+from curvewise.base.errors import InputError
 
 FAST = {
     "n_members": 6,

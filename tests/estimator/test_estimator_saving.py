@@ -8,7 +8,7 @@ import pytest
 from safetensors import safe_open
 
 import curvewise as cw
-from curvewise.errors import InputError
+from curvewise.base.errors import InputError
 
 RNG = np.random.default_rng(0)
 TABLE = pd.DataFrame(

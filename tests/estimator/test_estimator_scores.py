@@ -11,7 +11,7 @@ from sklearn.model_selection import train_test_split
 from torch import nn
 
 import curvewise as cw
-from curvewise.errors import InputError
+from curvewise.base.errors import InputError
 from curvewise.estimator import members, recalibration, scoring
 from curvewise.estimator.members import take_in_scale
 from curvewise.estimator.readout import calibrated_readout, logit_readout

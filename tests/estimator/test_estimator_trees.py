@@ -9,7 +9,7 @@ from sklearn.ensemble import ExtraTreesClassifier
 from sklearn.metrics import roc_auc_score
 
 import curvewise as cw
-from curvewise.errors import InputError
+from curvewise.base.errors import InputError
 from curvewise.estimator.folds import held_out
 from curvewise.estimator.trees import Trees, grow_trees, spread, trees_for
 

@@ -12,8 +12,9 @@ import torch
 
 import curvewise as cw
 from command_line import command
+from curvewise.base.files import without_nan
 from curvewise.models import train as job
-from curvewise.models.train import require_free, train, without_nan
+from curvewise.models.train import require_free, train
 
 QUICK = cw.Recipe(epochs=3, batch_size=64, lr=0.1)
 FAMILY = cw.LossFamily(tau=cw.LinearDensity(0, 3, 0.33))

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from curvewise.errors import InputError
+from curvewise.base.errors import InputError
 from curvewise.networks.mlp import MLP
 
 

@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import nn
 
-from curvewise.errors import InputError
+from curvewise.base.errors import InputError
 from curvewise.networks.mlp import MLP
 from curvewise.networks.registry import build_network, input_statistics, network_names
 from curvewise.networks.resnet_cifar import ResNetCifar

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from curvewise.errors import InputError
+from curvewise.base.errors import InputError
 from curvewise.networks.mlp import MLP
 from curvewise.networks.resnext import ResNeXt50
 from curvewise.networks.small_cnn import SmallCNN

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from curvewise.errors import InputError
+from curvewise.base.errors import InputError
 from curvewise.networks.resnet_cifar import Block, ResNetCifar
 
 

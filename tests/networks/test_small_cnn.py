@@ -5,7 +5,7 @@ import pytest
 import torch
 from torch import nn
 
-from curvewise.errors import InputError
+from curvewise.base.errors import InputError
 from curvewise.networks.small_cnn import SmallCNN
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from curvewise.errors import InputError
+from curvewise.base.errors import InputError
 from curvewise.paper.csv_files import read_rows, rounded, write_rows
 
 values = st.one_of(

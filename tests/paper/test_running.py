@@ -6,7 +6,7 @@ import shutil
 
 import pytest
 
-from curvewise.errors import InputError
+from curvewise.base.errors import InputError
 from curvewise.figures.curves import figure_of, plot_spread
 from curvewise.paper import page as page_module
 from curvewise.paper.experiment import Experiment, Outcome

@@ -9,7 +9,7 @@ from html.parser import HTMLParser
 
 import pytest
 
-from curvewise.errors import InputError
+from curvewise.base.errors import InputError
 from curvewise.report import page, page_library
 from curvewise.report.page import json_for_html, page_html, write_page
 from page_samples import page_input, page_models

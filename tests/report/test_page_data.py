@@ -14,7 +14,7 @@ from sklearn.calibration import calibration_curve
 from sklearn.metrics import average_precision_score, brier_score_loss, roc_auc_score, roc_curve
 
 import curvewise as cw
-from curvewise.errors import InputError
+from curvewise.base.errors import InputError
 from curvewise.report.page_answer import answer, difference, warnings_of
 from curvewise.report.page_curves import corner_at, corners, packed_corners
 from curvewise.report.page_data import GRID, RECALL, page_data

@@ -10,7 +10,7 @@ from sklearn.calibration import calibration_curve
 from sklearn.metrics import brier_score_loss, confusion_matrix, roc_auc_score
 
 import curvewise as cw
-from curvewise.errors import InputError
+from curvewise.base.errors import InputError
 
 RNG = np.random.default_rng(3)
 Y = (RNG.random(3000) < 0.1).astype(int)

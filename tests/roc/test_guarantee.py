@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import curvewise as cw
-from curvewise.errors import InputError
+from curvewise.base.errors import InputError
 from curvewise.roc.guarantee import (
     allowed_errors,
     first_unsafe,

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from sklearn.metrics import recall_score, roc_auc_score
 
 import curvewise as cw
-from curvewise.errors import InputError
+from curvewise.base.errors import InputError
 from curvewise.roc.many import accuracy_by_frequency, macro_auc, one_vs_rest
 
 

@@ -20,7 +20,7 @@ from hypothesis.extra.numpy import (
     integer_dtypes,
 )
 
-from curvewise.errors import CurvewiseError
+from curvewise.base.errors import CurvewiseError
 from curvewise.sweep import array_files
 from curvewise.sweep.array_files import PREFIX, ArrayFolder
 

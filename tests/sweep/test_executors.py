@@ -14,7 +14,7 @@ import pytest
 import torch
 from executor_jobs import Numbers, by_key, is_running, numbers
 
-from curvewise.errors import InputError
+from curvewise.base.errors import InputError
 from curvewise.sweep import executors
 from curvewise.sweep.executors import Executor, Finished, Job
 

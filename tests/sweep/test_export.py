@@ -15,7 +15,7 @@ import pytest
 from test_schema import everything
 from test_store import VERSIONS, listed, planned, problem, result, scores_of
 
-from curvewise.errors import InputError
+from curvewise.base.errors import InputError
 from curvewise.sweep import export as module
 from curvewise.sweep.export import export
 from curvewise.sweep.plan import Result

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
-from curvewise.errors import InputError
+from curvewise.base.errors import InputError
 from curvewise.losses.baselines import AUCMarginLoss
 from curvewise.losses.family import LinearDensity, LossFamily, Objective
 from curvewise.networks.conditioning import Conditioned

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from curvewise.errors import InputError
+from curvewise.base.errors import InputError
 from curvewise.sweep import plan
 from curvewise.sweep.plan import PlannedRun
 

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from sklearn.decomposition import PCA
 
+from curvewise.base.errors import InputError
 from curvewise.data.feature_bank import FeatureBank
 from curvewise.data.registry import load_task
-from curvewise.errors import InputError
 from curvewise.sweep.problems import Problems, as_features
 from curvewise.sweep.spec import Spec
 

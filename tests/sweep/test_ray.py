@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from executor_jobs import Numbers, by_key, is_running, numbers
 
-from curvewise.errors import CurvewiseError, InputError
+from curvewise.base.errors import CurvewiseError, InputError
 from curvewise.sweep import executors, ray_cluster
 from curvewise.sweep.executors import Job
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from curvewise.errors import InputError
+from curvewise.base.errors import InputError
 from curvewise.sweep.planning import stacks
 from curvewise.sweep.spec import Spec
 

@@ -5,10 +5,11 @@ import os
 import numpy as np
 import pytest
 
+from curvewise.base.machine import machine, processor_names
 from curvewise.sweep.executors import Finished, serial
 from curvewise.sweep.plan import Problem
 from curvewise.sweep.planning import ProblemInfo
-from curvewise.sweep.run import SweepProgress, machine, processors, run_sweep
+from curvewise.sweep.run import SweepProgress, run_sweep
 from curvewise.sweep.spec import Spec
 from curvewise.sweep.store import Store, StoreError
 
@@ -162,6 +163,6 @@ def test_processors_are_named_as_linux_lists_them(tmp_path):
     listing.write_text(
         "processor: 0\nmodel name\t: Fast One\n\nprocessor: 1\nmodel name\t: Fast One\n"
     )
-    assert processors(listing) == "2 x Fast One"
-    assert processors(tmp_path / "missing").startswith(f"{os.cpu_count()} x ")
-    assert machine().endswith(processors())
+    assert processor_names(listing) == "2 x Fast One"
+    assert processor_names(tmp_path / "missing").startswith(f"{os.cpu_count()} x ")
+    assert machine().endswith(processor_names())

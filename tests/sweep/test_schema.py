@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 from test_store import listed, planned, problem, result, scores_of
 
-from curvewise.errors import InputError
+from curvewise.base.errors import InputError
 from curvewise.sweep import schema
 from curvewise.sweep.store import Store, StoreError
 

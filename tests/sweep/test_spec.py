@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from curvewise.errors import InputError
+from curvewise.base.errors import InputError
 from curvewise.sweep.planning import stacks
 from curvewise.sweep.spec import Spec, read_spec
 from curvewise.training.recipe import PRESETS, Recipe, preset

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from curvewise.errors import CurvewiseError, InputError
+from curvewise.base.errors import CurvewiseError, InputError
 from curvewise.sweep.plan import PlannedRun, Problem, Result
 from curvewise.sweep.records import packed, unpacked
 from curvewise.sweep.store import Record, Store, StoreError

@@ -5,7 +5,7 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from curvewise.errors import InputError
+from curvewise.base.errors import InputError
 from curvewise.networks.registry import build_network
 from curvewise.sweep.executors import serial
 from curvewise.sweep.planning import make_plan

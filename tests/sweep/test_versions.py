@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from test_schema import everything, filled
 
-from curvewise.errors import InputError
+from curvewise.base.errors import InputError
 from curvewise.sweep import schema
 from curvewise.sweep.store import Store, StoreError
 from curvewise.sweep.writer_lock import writer_lock

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from executor_jobs import Numbers, by_key, is_running, numbers
 
-from curvewise.errors import InputError
+from curvewise.base.errors import InputError
 from curvewise.sweep import executors
 from curvewise.sweep.executors import Job
 from curvewise.sweep.worker_processes import STOP_SECONDS

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy.stats import ttest_ind
 
-from curvewise.errors import InputError
+from curvewise.base.errors import InputError
 from curvewise.tables.quantiles import column_weights
 
 Table = NDArray[np.float64]

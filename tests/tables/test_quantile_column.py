@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pytest
 
-from curvewise.errors import InputError
+from curvewise.base.errors import InputError
 from curvewise.tables.quantile_column import mid_ranks, stored_quantiles
 from curvewise.tables.quantiles import QuantileEncoder
 

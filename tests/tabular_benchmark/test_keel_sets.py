@@ -19,9 +19,9 @@ from benchmarks.tabular.datasets import (
 from benchmarks.tabular.measures import Cell
 from benchmarks.tabular.run import cells_of
 
+from curvewise.base.errors import InputError
 from curvewise.data.keel import find_keel, missing_keel, read_keel
 from curvewise.data.options import SourceOptions
-from curvewise.errors import InputError
 
 missing = missing_keel(SourceOptions())
 needs_keel = pytest.mark.skipif(missing is not None, reason=str(missing))

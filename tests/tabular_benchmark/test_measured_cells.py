@@ -15,9 +15,9 @@ from sklearn.dummy import DummyClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import brier_score_loss, roc_auc_score, roc_curve
 
+from curvewise.base.errors import InputError
 from curvewise.data.keel import missing_keel
 from curvewise.data.options import SourceOptions
-from curvewise.errors import InputError
 
 GENERATOR = np.random.default_rng(0)
 TOY = Dataset(

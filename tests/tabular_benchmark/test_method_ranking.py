@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from curvewise.errors import InputError
+from curvewise.base.errors import InputError
 
 # Demsar (2006), table 6: AUC of four variants of C4.5 on 14 data sets.
 DEMSAR = np.array(

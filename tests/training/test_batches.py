@@ -7,7 +7,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 
-from curvewise.errors import InputError
+from curvewise.base.errors import InputError
 from curvewise.losses.family import LinearDensity, LossFamily
 from curvewise.training.batches import (
     epoch_batches,

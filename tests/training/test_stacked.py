@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from curvewise.errors import InputError
+from curvewise.base.errors import InputError
 from curvewise.losses.baselines import AUCMarginLoss, FocalLoss, LDAMLoss
 from curvewise.losses.family import LinearDensity, LossFamily
 from curvewise.networks.conditioning import condition

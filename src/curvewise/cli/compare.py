@@ -8,6 +8,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from curvewise.base.errors import InputError
 from curvewise.cli.options import (
     AsJson,
     Beta,
@@ -19,7 +20,6 @@ from curvewise.cli.options import (
     Target,
 )
 from curvewise.cli.sweep import Address, ExecutorName, Gpus, Workers
-from curvewise.errors import InputError
 
 
 def compare(
@@ -63,11 +63,12 @@ def compare(
     as_json: AsJson = False,
 ) -> None:
     """Compare methods over the paper's 48 settings each and several subsamples."""
-    from curvewise.cli.reading import loaded_task, require_folder, showing
-    from curvewise.cli.report import PAGE, write_store_report
-    from curvewise.models.train import without_nan
+    from curvewise.base.files import require_folder, without_nan
+    from curvewise.cli.reading import loaded_task, showing
     from curvewise.paper.compare import compare as read_comparison
     from curvewise.paper.compare import comparison_spec
+    from curvewise.report.from_store import write_store_report
+    from curvewise.report.page_library import PAGE
     from curvewise.sweep.problems import Problems
     from curvewise.sweep.progress import make_executor, sweep
     from curvewise.sweep.store import Store

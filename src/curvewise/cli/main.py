@@ -8,6 +8,8 @@ from typing import Annotated, TextIO
 
 import typer
 
+from curvewise.base.errors import CurvewiseError
+from curvewise.base.machine import VERSION
 from curvewise.cli.compare import compare
 from curvewise.cli.data import data_app
 from curvewise.cli.models import embed, evaluate, predict, train
@@ -15,8 +17,6 @@ from curvewise.cli.options import UsageError, examples, usage_sentence
 from curvewise.cli.paper import paper_app
 from curvewise.cli.report import report
 from curvewise.cli.sweep import sweep_app
-from curvewise.errors import CurvewiseError
-from curvewise.version import VERSION
 
 app = typer.Typer(
     no_args_is_help=True,

@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from curvewise.base.errors import InputError, require_choice, require_open
 from curvewise.cli.options import (
     AsJson,
     Beta,
@@ -28,7 +29,6 @@ from curvewise.cli.options import (
     Target,
 )
 from curvewise.cli.report import write_model_report
-from curvewise.errors import InputError, require_choice, require_open
 
 
 def train(
@@ -73,6 +73,7 @@ def train(
     as_json: AsJson = False,
 ) -> None:
     """Train one model on a data source and test it."""
+    from curvewise.base.files import without_nan
     from curvewise.cli.reading import (
         loaded_task,
         network_options,
@@ -81,7 +82,7 @@ def train(
         training_bar,
     )
     from curvewise.models.evaluate import evaluation_table
-    from curvewise.models.train import require_free, without_nan
+    from curvewise.models.train import require_free
     from curvewise.models.train import train as run
 
     require_free(out, resume=resume)  # before a long read of data, not after it
@@ -143,7 +144,8 @@ def evaluate(
 
     Without --threshold and rules, the threshold is the one that train chose, or 0.
     """
-    from curvewise.cli.reading import require_folder
+    from curvewise.base.files import require_folder, without_nan, write_json
+    from curvewise.cli.reading import showing
     from curvewise.models.evaluate import (
         MeasuredPart,
         draw_roc,
@@ -153,16 +155,17 @@ def evaluate(
     )
     from curvewise.models.saving import load_model
     from curvewise.models.thresholds import find_threshold
-    from curvewise.models.train import without_nan, write_json
 
     rule = _rule(max_fpr, min_tpr, cost_ratio)
     if out is not None:
         require_folder(out)
     trained = load_model(_model_file(model))
-    x, y, note = measured_part(
-        trained, source, all_rows=all_rows, seed=seed, target=target, positive=positive,
-        group=group, image_size=image_size, data_dir=data_dir, cache_dir=cache_dir,
-    )  # fmt: skip
+    with showing() as progress:
+        x, y, note = measured_part(
+            trained, source, all_rows=all_rows, seed=seed, target=target, positive=positive,
+            group=group, image_size=image_size, data_dir=data_dir, cache_dir=cache_dir,
+            progress=progress,
+        )  # fmt: skip
     at = {} if tau is None else {"tau": tau}
     score = trained.scores(x, **at)
     origin = "given"

@@ -12,10 +12,10 @@ import typer
 from rich.console import Console
 from rich.table import Column, Table
 
+from curvewise.base.errors import CurvewiseError, InputError
 from curvewise.cli.options import AsJson, CacheDir, DataDir, examples
 from curvewise.cli.sweep import Address, ExecutorName, Gpus, Workers
 from curvewise.data.registry import DATA_VARIABLE
-from curvewise.errors import CurvewiseError, InputError
 
 paper_app = typer.Typer(no_args_is_help=True, help="Redo the paper's figures and tables.")
 
@@ -168,9 +168,8 @@ def _profile(name: str, scale: str, weights: Path | None, data_dir: Path | None)
 
 def _try_weights(profile: str, weights: Path) -> None:
     """Raise for weights that cannot be used: once, and not by every model."""
-    from curvewise.models.train import read_weights
     from curvewise.networks.resnext import ResNeXt50
-    from curvewise.networks.weights import load_weights
+    from curvewise.networks.weights import load_weights, read_weights
 
     if profile == "laptop":
         raise InputError("--weights goes with --profile paper, got the profile laptop")
@@ -190,7 +189,7 @@ def _say_what_weights(chosen: list[Any], profile: Any) -> None:
 
 
 def _plain(name: str, found: Any) -> dict[str, Any]:
-    from curvewise.models.train import without_nan
+    from curvewise.base.files import without_nan
 
     outcome = found.outcome
     files = [str(file) for file in found.files]

@@ -4,15 +4,14 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
+from curvewise.base.errors import InputError, require_choice
 from curvewise.data.registry import load_task
 from curvewise.data.task import Task
-from curvewise.errors import InputError, require_choice
 from curvewise.losses.family import LossFamily
 from curvewise.sweep.grid import normal_recipe_value
 from curvewise.sweep.methods import parse_setting
@@ -87,14 +86,6 @@ def _word(text: str) -> int | float | bool | str:
         with suppress(ValueError):
             return kind(text)
     return text
-
-
-def require_folder(out: Path) -> None:
-    """Raise `InputError` if a file is where a folder is to be."""
-    for place in (out, *out.parents):
-        if place.exists() and not place.is_dir():
-            which = "it" if place == out else str(place)
-            raise InputError(f"--out {out} cannot be made into a folder: {which} is a file")
 
 
 def loaded_task(source: str, **options: Any) -> Task:

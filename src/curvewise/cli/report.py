@@ -1,14 +1,13 @@
 """`curvewise report`: a store or a model as one HTML file."""
 
 import json
-import shlex
-import sys
-import warnings
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from curvewise.base.errors import InputError
+from curvewise.base.machine import this_command
 from curvewise.cli.options import (
     AsJson,
     CacheDir,
@@ -18,9 +17,7 @@ from curvewise.cli.options import (
     Positive,
     Target,
 )
-from curvewise.errors import InputError
 
-PAGE = "report.html"
 SQLITE = b"SQLite format 3\x00"
 OPTIONS = {  # that each kind of file has
     "store": ("--sweep", "--task", "--beta"),
@@ -104,6 +101,7 @@ def report(
 
 
 def _model_page(file: Path, data: str | None, options: dict[str, Any]) -> Any:
+    from curvewise.cli.reading import showing
     from curvewise.models.evaluate import measured_part
     from curvewise.models.saving import load
     from curvewise.report.from_model import model_input
@@ -124,7 +122,8 @@ def _model_page(file: Path, data: str | None, options: dict[str, Any]) -> Any:
     if source is None:
         raise InputError(f"--data must name what to measure {file} on, got none")
     try:
-        part = measured_part(model, source, **options)
+        with showing() as progress:
+            part = measured_part(model, source, **options, progress=progress)
     except InputError as error:
         if data is not None:
             raise
@@ -144,6 +143,7 @@ def write_model_report(
     """Write report.html of a model that was just measured; without Plotly, say how to have it."""
     from curvewise.report.from_model import model_input
     from curvewise.report.page import write_page
+    from curvewise.report.page_library import PAGE, told_missing
 
     if told_missing():
         return []
@@ -153,32 +153,6 @@ def write_model_report(
         model, file, source, part, chosen=chosen, options=kept, command=this_command()
     )
     return [write_page(given, folder / PAGE)]
-
-
-def write_store_report(path: Path, store: Any, sweep: str, task: str | None = None) -> list[Path]:
-    """Write the page of a sweep that was just run; without Plotly, say how to have it."""
-    from curvewise.report.from_store import store_input
-    from curvewise.report.page import write_page
-
-    if told_missing():
-        return []
-    given = store_input(store, sweep=sweep, task=task, command=this_command())
-    return [write_page(given, path)]
-
-
-def told_missing() -> bool:
-    """Tell whether there can be no page for want of Plotly; if so, warn."""
-    from curvewise.report.page_library import INSTALL, has_plotly
-
-    if has_plotly():
-        return False
-    warnings.warn(f"no report page, which needs Plotly's script: {INSTALL}", stacklevel=2)
-    return True
-
-
-def this_command() -> str:
-    """Return the command that runs, as it was typed."""
-    return shlex.join(["curvewise", *sys.argv[1:]])
 
 
 def require_page(out: Path) -> None:

@@ -10,8 +10,8 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from curvewise.base.errors import InputError
 from curvewise.cli.options import AsJson, CacheDir, DataDir, examples
-from curvewise.errors import InputError
 
 sweep_app = typer.Typer(no_args_is_help=True, help="Train many models into one store.")
 
@@ -73,8 +73,8 @@ def sweep_run(
 def _dry_run(
     spec: Any, problems: Any, store_file: Path, workers: int | None, as_json: bool
 ) -> None:
+    from curvewise.base.machine import processors
     from curvewise.sweep.estimate import estimated_seconds
-    from curvewise.sweep.executors import processors
     from curvewise.sweep.planning import make_plan
     from curvewise.sweep.progress import duration
     from curvewise.sweep.store import Store

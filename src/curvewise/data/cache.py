@@ -24,10 +24,11 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from curvewise.base.errors import InputError, require_number
+from curvewise.base.machine import processors
 from curvewise.data.mapped import CHUNK_BYTES, map_array, npy_header, require_space, settle
 from curvewise.data.options import Progress
 from curvewise.data.picture import RULE, decode
-from curvewise.errors import InputError, require_number
 
 MOST_BROKEN = 0.01  # share of unreadable images that is skipped rather than refused
 STALE_SECONDS = 3600  # an unfinished cache that nobody has written to for so long is abandoned
@@ -75,13 +76,6 @@ def cached_images(
         text = broken_text(cached.broken, len(files))
         warnings.warn(f"{label}: {text}, skipped", stacklevel=2)
     return cached
-
-
-def processors() -> int:
-    """Return how many processors this process may use."""
-    if hasattr(os, "sched_getaffinity"):  # not every system can be asked
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 def _slug(label: str) -> str:

@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from curvewise.base.errors import InputError
 from curvewise.data.options import SourceOptions
 from curvewise.data.pairs import count_deviations, pair_name, pair_rows, parse_pair
 from curvewise.data.task import Task
 from curvewise.data.unpickle import load_batch
-from curvewise.errors import InputError
 
 PAGE = "https://www.cs.toronto.edu/~kriz/cifar.html"
 UNUSED = ("image_size", "target", "positive", "group")

@@ -9,8 +9,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from curvewise.base.errors import InputError, require_number
 from curvewise.data.cache import STALE_SECONDS
-from curvewise.errors import InputError, require_number
 
 FINISHED = re.compile(r"(?:[a-zA-Z0-9-]+-\d+px-[0-9a-f]{20}|features-[a-z0-9-]+)")
 INTERRUPTED = re.compile(rf"\.unfinished-{FINISHED.pattern}-[0-9a-f]{{32}}")

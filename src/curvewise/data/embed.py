@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from curvewise.base.errors import InputError
 from curvewise.data.feature_bank import FeatureBank
 from curvewise.data.task import Task
-from curvewise.errors import InputError
 
 
 def embed(

@@ -2,9 +2,9 @@
 
 import numpy as np
 
+from curvewise.base.errors import InputError
 from curvewise.data.options import SourceOptions
 from curvewise.data.task import Task, split_rows
-from curvewise.errors import InputError
 
 DEFAULT_DIGIT = "8"
 

@@ -10,10 +10,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from curvewise.base.errors import InputError
 from curvewise.data.options import SourceOptions
 from curvewise.data.pairs import count_deviations, pair_name, pair_rows, parse_pair
 from curvewise.data.task import Task
-from curvewise.errors import InputError
 
 DEBIAN_FOLDER = Path("/usr/share/datasets/fashion-mnist")  # of the package dataset-fashion-mnist
 PAGE = "https://github.com/zalandoresearch/fashion-mnist"

@@ -20,11 +20,11 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from curvewise.base.errors import InputError
+from curvewise.base.machine import choose_device
 from curvewise.data.mapped import settle
-from curvewise.errors import InputError
 from curvewise.networks.registry import PRETRAINED, build_network, input_statistics
 from curvewise.training.batches import Samples
-from curvewise.training.run import choose_device
 
 CHUNK = 256  # images between two saves
 BATCH = 64

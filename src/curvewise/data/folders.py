@@ -7,11 +7,11 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from curvewise.base.errors import InputError, did_you_mean
 from curvewise.data.image_files import ImageFiles
 from curvewise.data.options import SourceOptions
 from curvewise.data.picture import SUFFIXES
 from curvewise.data.task import Task, split_rows
-from curvewise.errors import InputError, did_you_mean
 
 DOGS_PAGE = "https://www.kaggle.com/c/dogs-vs-cats/data"
 TEST_FRACTION = 0.2

@@ -5,7 +5,7 @@ from math import ceil, floor
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from curvewise.errors import InputError, require_number
+from curvewise.base.errors import InputError, require_number
 
 Indices = NDArray[np.int64]
 

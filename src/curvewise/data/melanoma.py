@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from curvewise.base.errors import InputError
 from curvewise.data.image_files import ImageFiles
 from curvewise.data.options import SourceOptions
 from curvewise.data.picture import SUFFIXES
 from curvewise.data.task import Task, split_rows
-from curvewise.errors import InputError
 
 PAGE = "https://challenge.isic-archive.com/data"
 TEST_FRACTION = 0.2

@@ -9,10 +9,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from curvewise.base.errors import InputError
 from curvewise.data.options import SourceOptions
 from curvewise.data.tables import binary_labels, find_file, split_labels
 from curvewise.data.task import Task
-from curvewise.errors import InputError
 
 Arrays = dict[str, NDArray[Any]]
 

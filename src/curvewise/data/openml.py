@@ -1,9 +1,9 @@
 """`openml:ID`: a table of openml.org, through scikit-learn."""
 
+from curvewise.base.errors import InputError
 from curvewise.data.options import SourceOptions
 from curvewise.data.tables import frame_task
 from curvewise.data.task import Task
-from curvewise.errors import InputError
 
 
 def openml(argument: str, options: SourceOptions) -> Task:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from curvewise.errors import InputError
+from curvewise.base.errors import InputError
 
 Progress = Callable[[str, int, int], None]
 

@@ -8,9 +8,9 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
+from curvewise.base.errors import InputError, did_you_mean, require_number
 from curvewise.data.options import Progress, SourceOptions
 from curvewise.data.task import Task
-from curvewise.errors import InputError, did_you_mean, require_number
 
 DATA_VARIABLE = "CURVEWISE_DATA"
 

@@ -10,9 +10,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from curvewise.base.errors import InputError, did_you_mean
 from curvewise.data.options import SourceOptions
 from curvewise.data.task import Task, split_rows
-from curvewise.errors import InputError, did_you_mean
 from curvewise.tables.column_values import column_kind, column_levels, level_text
 from curvewise.tables.encoder import TableEncoder
 

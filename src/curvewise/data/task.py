@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.model_selection import StratifiedGroupKFold, train_test_split
 
+from curvewise.base.errors import InputError, require_number, require_open
 from curvewise.data.imbalance import subsample_to_beta
 from curvewise.data.mapped import mapped_rows
-from curvewise.errors import InputError, require_number, require_open
 
 KINDS = ("image", "features")
 FEW = 5  # positives below which a thinned task is hardly one
@@ -95,6 +95,17 @@ class Task:
         part = self.rows(inner)
         x_test = mapped_rows(self.x_train, outer)
         return replace(part, x_test=x_test, y_test=self.y_train[outer])
+
+    def normalization(self) -> tuple[tuple[float, ...], tuple[float, ...]] | None:
+        """Return (mean, std) per channel: the source's, or of at most 2,000 training images."""
+        if self.kind != "image":
+            return None
+        if "mean" in self.details and "std" in self.details:
+            return tuple(self.details["mean"]), tuple(self.details["std"])
+        some = np.linspace(0, len(self.x_train) - 1, min(2000, len(self.x_train))).astype(int)
+        pixels = self.x_train[some] / 255.0
+        std = np.maximum(pixels.std(axis=(0, 2, 3)), 1e-3)
+        return tuple(pixels.mean(axis=(0, 2, 3)).tolist()), tuple(std.tolist())
 
     @property
     def fingerprint(self) -> str:

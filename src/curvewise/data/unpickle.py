@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from curvewise.errors import InputError
+from curvewise.base.errors import InputError
 
 
 class ByteType:

@@ -9,10 +9,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from curvewise.data.cache import processors
+from curvewise.base.errors import InputError
+from curvewise.base.machine import processors
 from curvewise.data.picture import SUFFIXES, decode
 from curvewise.data.tables import ENDINGS
-from curvewise.errors import InputError
 
 BATCH_BYTES = 2**23  # decoded pixels that are in memory at once
 MOST_IMAGES = 256  # in a batch, however small they are

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import check_consistent_length
 
-from curvewise.errors import InputError
+from curvewise.base.errors import InputError
 from curvewise.estimator.classifier import FamilyClassifier
 from curvewise.estimator.operating import choose_point, choose_tau
 from curvewise.estimator.weights import checked_labels

@@ -17,7 +17,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import check_consistent_length, check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from curvewise.errors import InputError
+from curvewise.base.errors import InputError
 from curvewise.estimator.ensemble import Ensemble
 from curvewise.estimator.folds import split_off
 from curvewise.estimator.inputs import Inputs, TableInputs, as_given, inputs_for

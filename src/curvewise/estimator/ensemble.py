@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from curvewise.errors import InputError, require_number
+from curvewise.base.errors import InputError, require_number
 from curvewise.estimator.merit import shares
 from curvewise.estimator.readout import calibrated_readout, logit_readout
 from curvewise.estimator.scoring import Reader

@@ -5,7 +5,7 @@ from typing import Any
 
 from torch import nn
 
-from curvewise.errors import InputError, require_open
+from curvewise.base.errors import InputError, require_open
 from curvewise.estimator.choosing import PointClassifier
 from curvewise.estimator.settings import Settings
 

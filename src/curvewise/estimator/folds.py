@@ -11,7 +11,7 @@ from sklearn.model_selection import (
     StratifiedShuffleSplit,
 )
 
-from curvewise.errors import InputError
+from curvewise.base.errors import InputError
 
 Array = NDArray[Any]
 Codes = NDArray[np.int64]

@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_array
 
-from curvewise.errors import InputError, require_choice
+from curvewise.base.errors import InputError, require_choice
 from curvewise.networks.registry import PRETRAINED, build_network, input_statistics
 from curvewise.tables.encoder import TableEncoder
 from curvewise.tables.quantiles import QuantileEncoder

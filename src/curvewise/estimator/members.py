@@ -8,7 +8,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from curvewise.errors import InputError
+from curvewise.base.errors import InputError
 from curvewise.estimator.ensemble import Ensemble
 from curvewise.estimator.folds import held_out, some_rows
 from curvewise.estimator.judging import joined, judge

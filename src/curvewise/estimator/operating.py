@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from curvewise.errors import InputError, require_open
+from curvewise.base.errors import InputError, require_open
 from curvewise.roc.guarantee import first_unsafe
 from curvewise.roc.operating import (
     OperatingPoint,

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from curvewise.errors import InputError
+from curvewise.base.errors import InputError
 from curvewise.losses.factors import class_factors
 from curvewise.losses.family import LossFamily
 from curvewise.networks.conditioning import Conditioned

@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import minimize
 from scipy.special import softmax
 
-from curvewise.errors import InputError, require_open
+from curvewise.base.errors import InputError, require_open
 
 Floats = NDArray[np.float64]
 STRENGTH = 5.0  # of the belief that nothing is to be changed, in units of log-likelihood

@@ -8,7 +8,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from curvewise.errors import InputError
+from curvewise.base.errors import InputError
 from curvewise.estimator.classifier import FamilyClassifier
 from curvewise.estimator.ensemble import Ensemble
 from curvewise.estimator.estimators import LCTClassifier, VSClassifier

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from curvewise.errors import InputError, require_number, require_open
+from curvewise.base.errors import InputError, require_number, require_open
 from curvewise.losses.family import LinearDensity, LossFamily
 from curvewise.networks.conditioning import Conditioned, find_last_linear
 from curvewise.networks.registry import build_network

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.tree._tree import NODE_DTYPE, Tree
 
-from curvewise.errors import InputError
+from curvewise.base.errors import InputError
 
 Array = NDArray[Any]
 SPLITS = {

@@ -15,7 +15,7 @@ from sklearn.tree import ExtraTreeClassifier
 from sklearn.tree._tree import Tree
 from torch import Tensor
 
-from curvewise.errors import InputError
+from curvewise.base.errors import InputError
 from curvewise.estimator.merit import merit
 from curvewise.estimator.tree_nodes import pack_trees, unpack_trees
 

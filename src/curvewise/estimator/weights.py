@@ -9,7 +9,7 @@ from sklearn.utils import assert_all_finite, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight
 
-from curvewise.errors import InputError
+from curvewise.base.errors import InputError
 
 Array = NDArray[Any]
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from curvewise.errors import InputError
+from curvewise.base.errors import InputError
 from curvewise.figures.curves import GOLDEN, color_of, draw_box
 from curvewise.figures.panels import write_title
 

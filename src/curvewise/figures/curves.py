@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from curvewise.errors import InputError
+from curvewise.base.errors import InputError
 from curvewise.roc.band import RocBand
 from curvewise.roc.curve import RocCurve
 from curvewise.roc.inputs import Floats
@@ -87,9 +87,9 @@ def place_legend(axes: "Axes", within: Corner = "best") -> None:
 def require_named(function: str, example: str, given: object, kind: type | None = None) -> None:
     """Raise `InputError` unless `given` holds something by name, all of it of one kind.
 
-    >>> require_named("plot_roc", "curves by name, such as {'model': curve}", 3)
+    >>> require_named("plot_roc", "curves by name", 3)
     Traceback (most recent call last):
-    curvewise.errors.InputError: plot_roc needs curves by name, such as {'model': curve}, got int
+    curvewise.base.errors.InputError: plot_roc needs curves by name, got int
     """
     found = getattr(given, "items", None)  # a DataFrame has it, too
     if not callable(found):

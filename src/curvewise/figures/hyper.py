@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from curvewise.errors import InputError
+from curvewise.base.errors import InputError
 from curvewise.figures.controls import DOT, new_panels
 from curvewise.figures.curves import color_of, draw_box, plot_spread
 from curvewise.roc.inputs import Floats

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from curvewise.errors import InputError
+from curvewise.base.errors import InputError
 from curvewise.figures.curves import color_of, figure_of, new_axes
 from curvewise.figures.panels import panel_axes
 from curvewise.losses.contours import Landscape, loss_landscape

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from curvewise.errors import InputError
+from curvewise.base.errors import InputError
 from curvewise.figures.curves import Areas, color_of, plot_band, plot_spread
 from curvewise.roc.band import RocBand
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike
 
-from curvewise.errors import InputError
+from curvewise.base.errors import InputError
 from curvewise.figures.curves import (
     LOWEST_RATE,
     Corner,

@@ -12,7 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from curvewise.errors import InputError, require_number, require_open
+from curvewise.base.errors import InputError, require_number, require_open
 from curvewise.losses.factors import check_class_counts
 from curvewise.losses.vector_scaling import at_least_float32
 

@@ -8,12 +8,13 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
-from curvewise.errors import InputError, require_open
+from curvewise.base.errors import InputError, require_open
 from curvewise.losses.landscape import BreakEven, break_even
 from curvewise.losses.vector_scaling import vs_loss
-from curvewise.roc.inputs import Floats
+
+Floats = NDArray[np.float64]
 
 ON_THE_LINE = 1e-5  # as near as numbers of seven digits tell
 
@@ -67,7 +68,12 @@ def loss_landscape(
 
 
 def label_costs(
-    logits: Floats, beta: float, *, omega: float = 0.5, gamma: float = 0.0, tau: float = 0.0
+    logits: Floats,
+    beta: float,
+    *,
+    omega: float = 0.5,
+    gamma: float = 0.0,
+    tau: float = 0.0,
 ) -> tuple[Floats, Floats]:
     """Return the losses of logits (n, 2) if all labels were 0, and if all were 1."""
     values = torch.from_numpy(np.asarray(logits, dtype=np.float64))

@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from curvewise.errors import InputError, require_number
+from curvewise.base.errors import InputError, require_number
 
 Hyperparameter = float | Tensor
 ClassWeights = Sequence[float]

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from curvewise.errors import InputError, did_you_mean, require_choice, require_number
+from curvewise.base.errors import InputError, did_you_mean, require_choice, require_number
 from curvewise.losses.factors import check_class_counts, check_class_weights
 from curvewise.losses.vector_scaling import REDUCTIONS, unchecked_vs_loss
 

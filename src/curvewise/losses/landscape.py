@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq
 from torch import Tensor
 
-from curvewise.errors import InputError, require_number, require_open
+from curvewise.base.errors import InputError, require_number, require_open
 from curvewise.losses.factors import (
     ClassWeights,
     Hyperparameter,

@@ -21,7 +21,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from curvewise.errors import InputError, require_choice, require_number
+from curvewise.base.errors import InputError, require_choice, require_number
 from curvewise.losses.factors import (
     ClassFactors,
     ClassWeights,

@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 from rich.table import Table
 
-from curvewise.cli.reading import loaded_task
+from curvewise.base.errors import InputError, did_you_mean
 from curvewise.data.options import SourceOptions
-from curvewise.data.registry import DATA_VARIABLE
+from curvewise.data.registry import DATA_VARIABLE, load_task
 from curvewise.data.tables import (
     binary_labels,
     find_file,
@@ -21,7 +21,6 @@ from curvewise.data.tables import (
     split_labels,
 )
 from curvewise.data.task import Task, arrays_digest
-from curvewise.errors import InputError, did_you_mean
 from curvewise.figures.curves import bare_axes, plot_roc
 from curvewise.models.predict import table_encoder
 from curvewise.models.thresholds import threshold_text
@@ -70,7 +69,7 @@ def measured_part(
         options["positive"] = model.class_names[1]
     if name in SIZED and options.get("image_size") is None:
         options["image_size"] = model.preprocessing.get("image_size")
-    task = loaded_task(source, **options)
+    task = load_task(source, **options)
     if task.x_test.shape[1:] != model.spec.in_shape:
         raise InputError(
             f"this model takes samples of shape {model.spec.in_shape}, got "

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from curvewise.base.errors import InputError
 from curvewise.data.cache import broken_text
 from curvewise.data.npz import read_samples
 from curvewise.data.tables import read_table
 from curvewise.data.unseen_images import decoded_batches, find_images
-from curvewise.errors import InputError
 from curvewise.models.saving import load_model
 from curvewise.models.scorer import Scorer, make_scorer
 from curvewise.tables.encoder import TableEncoder

@@ -17,7 +17,8 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
-from curvewise.errors import InputError, require_choice
+from curvewise.base.errors import InputError, require_choice
+from curvewise.base.machine import VERSION
 from curvewise.estimator.classifier import FamilyClassifier
 from curvewise.estimator.saving import from_parts, to_parts
 from curvewise.losses.baselines import AUCMarginLoss, FocalLoss, LDAMLoss
@@ -26,7 +27,6 @@ from curvewise.networks.conditioning import condition
 from curvewise.training.model import Model, NetworkSpec
 from curvewise.training.recipe import Recipe
 from curvewise.training.run import TrainingState
-from curvewise.version import VERSION
 
 FORMAT = "curvewise-1"
 BASELINES: dict[str, type[FocalLoss] | type[LDAMLoss] | type[AUCMarginLoss]] = {

@@ -9,7 +9,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from torch import Tensor
 
-from curvewise.errors import InputError, require_open
+from curvewise.base.errors import InputError, require_open
 from curvewise.losses.family import LossFamily
 from curvewise.losses.landscape import calibrated_probability
 from curvewise.models.thresholds import Threshold, find_threshold

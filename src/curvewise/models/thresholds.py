@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from curvewise.errors import InputError, require_number
+from curvewise.base.errors import InputError, require_number
 from curvewise.training.model import Model
 
 RULES = {"max_fpr": "FPR at most", "min_tpr": "TPR at least", "cost_ratio": "a cost ratio of"}

@@ -1,7 +1,6 @@
 """Train one model on a task into a folder: model, metrics, figure; resumable."""
 
 import json
-import math
 import platform
 import time
 import warnings
@@ -15,21 +14,21 @@ from typing import Any
 import numpy as np
 import torch
 
-from curvewise.cli.reading import require_folder
+from curvewise.base.errors import InputError
+from curvewise.base.files import require_folder, without_nan, write_json
+from curvewise.base.machine import VERSION
 from curvewise.data.task import Task
-from curvewise.errors import InputError
 from curvewise.losses.family import Objective
 from curvewise.models.evaluate import draw_roc, evaluation
 from curvewise.models.saving import describe_objective, load_state, save, save_state
 from curvewise.models.thresholds import rule_text
 from curvewise.networks.registry import input_statistics
-from curvewise.networks.weights import load_weights
+from curvewise.networks.weights import load_weights, read_weights
 from curvewise.roc.curve import roc_curve
 from curvewise.training.loop import Fitted, Progress, fit
 from curvewise.training.model import Model, NetworkSpec
 from curvewise.training.recipe import Recipe
-from curvewise.training.run import Normalization, TrainingState
-from curvewise.version import VERSION
+from curvewise.training.run import TrainingState
 
 MODEL, STATE, RUN = "model.safetensors", "state.safetensors", "run.json"
 
@@ -77,7 +76,7 @@ def train(
     body = spec.build(seed=recipe.seed_weights)
     untouched = [] if weights is None else load_weights(body, read_weights(weights))
     # A network with published weights wants the pixels that those were trained on.
-    scale = input_statistics(body) or normalization(task)
+    scale = input_statistics(body) or task.normalization()
     identity = _identity(task, spec, objective)
 
     def keep(state: TrainingState) -> None:
@@ -234,38 +233,6 @@ def default_spec(
     return NetworkSpec(name, shape, len(task.class_names), options or {})
 
 
-def normalization(task: Task) -> Normalization | None:
-    """Return (mean, std) per channel: the source's, or those of at most 2,000 training images."""
-    if task.kind != "image":
-        return None
-    if "mean" in task.details and "std" in task.details:
-        return tuple(task.details["mean"]), tuple(task.details["std"])
-    some = np.linspace(0, len(task.x_train) - 1, min(2000, len(task.x_train))).astype(int)
-    pixels = task.x_train[some] / 255.0
-    std = np.maximum(pixels.std(axis=(0, 2, 3)), 1e-3)
-    return tuple(pixels.mean(axis=(0, 2, 3)).tolist()), tuple(std.tolist())
-
-
-def read_weights(path: Path) -> dict[str, torch.Tensor]:
-    """Read a state dict from .safetensors or .pth; a .pth may hold tensors only."""
-    if not path.is_file():
-        raise InputError(f"there is no weights file {path}")
-    try:
-        if path.suffix == ".safetensors":
-            from safetensors.torch import load_file
-
-            return load_file(path)
-        state = torch.load(path, map_location="cpu", weights_only=True)
-    except Exception:  # every reader has errors of its own
-        raise InputError(
-            f"{path} cannot be read as plain weights: it must be a whole .safetensors file, or "
-            "one by torch.save that holds tensors only"
-        ) from None
-    if not isinstance(state, dict):
-        raise InputError(f"{path} must hold a dictionary of tensors, got {type(state).__name__}")
-    return state
-
-
 def _record(task: Task, fitted: Fitted, fingerprint: str) -> dict[str, Any]:
     return {
         "task": task.name,
@@ -282,20 +249,3 @@ def _record(task: Task, fitted: Fitted, fingerprint: str) -> dict[str, Any]:
             "python": platform.python_version(),
         },
     }
-
-
-def write_json(path: Path, data: dict[str, Any]) -> None:
-    """Write data as strict JSON, all of it or nothing: what is not a number becomes null."""
-    text = json.dumps(without_nan(data), indent=2, allow_nan=False) + "\n"
-    unfinished = path.with_name(f".{path.name}.unfinished")
-    unfinished.write_text(text, encoding="utf-8")
-    unfinished.replace(path)
-
-
-def without_nan(value: Any) -> Any:
-    """Return nested data with nan and infinities as None."""
-    if isinstance(value, dict):
-        return {key: without_nan(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [without_nan(item) for item in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from curvewise.errors import InputError, did_you_mean, require_choice
+from curvewise.base.errors import InputError, did_you_mean, require_choice
 from curvewise.losses.family import Objective
 
 HEAD_NAMES = ("fc", "head", "classifier", "linear")

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, cast
 import torch
 from torch import Tensor, nn
 
-from curvewise.errors import InputError
+from curvewise.base.errors import InputError
 from curvewise.networks.sizes import require_size
 from curvewise.networks.weights import load_weights
 

@@ -5,7 +5,7 @@ from typing import Any, cast
 
 from torch import nn
 
-from curvewise.errors import InputError, did_you_mean
+from curvewise.base.errors import InputError, did_you_mean
 
 
 def timm_network(name: str, n_channels: int, n_classes: int, **options: Any) -> nn.Module:

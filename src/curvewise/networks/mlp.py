@@ -5,7 +5,7 @@ from typing import cast
 
 from torch import Tensor, nn
 
-from curvewise.errors import InputError
+from curvewise.base.errors import InputError
 from curvewise.networks.sizes import require_size
 
 

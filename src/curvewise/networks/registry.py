@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from curvewise.errors import InputError, did_you_mean
+from curvewise.base.errors import InputError, did_you_mean
 from curvewise.networks.efficientnet import EfficientNetLite0
 from curvewise.networks.from_timm import timm_network
 from curvewise.networks.mlp import MLP

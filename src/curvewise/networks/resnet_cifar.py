@@ -9,7 +9,7 @@ from typing import cast
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from curvewise.errors import InputError
+from curvewise.base.errors import InputError
 from curvewise.networks.sizes import require_size
 
 DEPTHS = (20, 32, 44, 56)

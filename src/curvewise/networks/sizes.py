@@ -2,7 +2,7 @@
 
 from numbers import Integral
 
-from curvewise.errors import InputError
+from curvewise.base.errors import InputError
 
 
 def require_size(name: str, value: int) -> int:

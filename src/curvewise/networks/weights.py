@@ -1,11 +1,12 @@
-"""Copying weights into a network, with a head of its own if the classes differ."""
+"""Reading weights, and copying them into a network, which may keep a head of its own."""
 
 from collections.abc import Mapping
+from pathlib import Path
 
 import torch
 from torch import Tensor, nn
 
-from curvewise.errors import InputError
+from curvewise.base.errors import InputError
 from curvewise.networks.conditioning import find_last_linear
 
 SHOWN = 3  # entries that an error names
@@ -46,6 +47,26 @@ def load_weights(
             if name not in excused:
                 tensor.copy_(state[name])
     return head
+
+
+def read_weights(path: Path) -> dict[str, Tensor]:
+    """Read a state dict from .safetensors or .pth; a .pth may hold tensors only."""
+    if not path.is_file():
+        raise InputError(f"there is no weights file {path}")
+    try:
+        if path.suffix == ".safetensors":
+            from safetensors.torch import load_file
+
+            return load_file(path)
+        state = torch.load(path, map_location="cpu", weights_only=True)
+    except Exception:  # every reader has errors of its own
+        raise InputError(
+            f"{path} cannot be read as plain weights: it must be a whole .safetensors file, or "
+            "one by torch.save that holds tensors only"
+        ) from None
+    if not isinstance(state, dict):
+        raise InputError(f"{path} must hold a dictionary of tensors, got {type(state).__name__}")
+    return state
 
 
 def _head_of_other_classes(

@@ -1,6 +1,6 @@
 """All experiments in the order of the paper, then those beyond it."""
 
-from curvewise.errors import require_choice
+from curvewise.base.errors import require_choice
 from curvewise.paper.bands import CIFAR_BANDS, KAGGLE_BANDS
 from curvewise.paper.beta import BETA
 from curvewise.paper.boxes import MELANOMA_BOX

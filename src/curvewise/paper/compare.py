@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from curvewise.errors import InputError, did_you_mean
+from curvewise.base.errors import InputError, did_you_mean
+from curvewise.base.files import write_json
 from curvewise.figures.curves import bare_axes, plot_band, plot_spread
-from curvewise.models.train import write_json
 from curvewise.paper.cells import cells_of
 from curvewise.report.page_answer import answer
 from curvewise.stats.cells import Cell

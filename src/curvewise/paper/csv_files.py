@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from curvewise.errors import InputError
+from curvewise.base.errors import InputError
 
 DIGITS = 7  # significant ones of a number in a file; what is shown has fewer
 

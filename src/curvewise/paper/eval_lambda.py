@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from curvewise.errors import InputError
+from curvewise.base.errors import InputError
 from curvewise.figures.hyper import MarkedCurve, plot_marked_curves
 from curvewise.paper.captions import title_of
 from curvewise.paper.experiment import Data, Experiment, Outcome, Reading, Rows

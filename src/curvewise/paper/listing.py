@@ -3,8 +3,8 @@
 from pathlib import Path
 from typing import Any
 
+from curvewise.base.errors import InputError
 from curvewise.data.registry import list_sources
-from curvewise.errors import InputError
 from curvewise.paper.experiment import Experiment
 from curvewise.paper.profiles import Profile
 from curvewise.sweep.progress import duration

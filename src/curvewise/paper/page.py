@@ -5,7 +5,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from curvewise.errors import InputError
+from curvewise.base.errors import InputError
 from curvewise.paper.catalogue import EXPERIMENTS
 from curvewise.paper.experiment import Experiment
 from curvewise.paper.profiles import Profile

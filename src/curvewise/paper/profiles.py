@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from curvewise.errors import InputError, require_choice
+from curvewise.base.errors import InputError, require_choice
 from curvewise.sweep.methods import METHODS
 from curvewise.sweep.spec import Spec
 from curvewise.sweep.spec_parts import expanded_task

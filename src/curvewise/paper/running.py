@@ -8,16 +8,16 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from curvewise.cli.report import write_store_report
-from curvewise.errors import InputError
-from curvewise.models.train import write_json
+from curvewise.base.errors import InputError
+from curvewise.base.files import write_json
+from curvewise.base.machine import machine, versions
 from curvewise.paper.csv_files import read_rows, write_rows
 from curvewise.paper.experiment import Data, Experiment, Outcome, Reading, Rows
 from curvewise.paper.profiles import Profile
+from curvewise.report.from_store import write_store_report
 from curvewise.sweep.executors import Executor
 from curvewise.sweep.problems import Problems
 from curvewise.sweep.progress import sweep
-from curvewise.sweep.run import machine, versions
 from curvewise.sweep.store import Store
 
 STORE = "runs.db"

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from curvewise.base.errors import InputError
 from curvewise.data.imbalance import subsample_to_beta
 from curvewise.data.registry import load_task
 from curvewise.data.task import Task
-from curvewise.errors import InputError
 from curvewise.paper.experiment import Data, Experiment, Outcome, Reading, Rows
 from curvewise.paper.listing import source_missing
 from curvewise.paper.profiles import Profile, both

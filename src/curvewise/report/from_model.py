@@ -10,8 +10,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from curvewise.base.errors import InputError
 from curvewise.data.task import arrays_digest
-from curvewise.errors import InputError
 from curvewise.losses.family import LossFamily
 from curvewise.losses.landscape import calibrated_log_odds
 from curvewise.models.evaluate import MeasuredPart

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from curvewise.base.errors import InputError, did_you_mean
 from curvewise.data.tables import binary_labels, read_table
-from curvewise.errors import InputError, did_you_mean
 from curvewise.estimator.classifier import FamilyClassifier
 from curvewise.models.evaluate import table_file
 from curvewise.report.page_input import CopyTexts, PageInput

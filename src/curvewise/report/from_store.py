@@ -10,10 +10,13 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from curvewise.errors import InputError, did_you_mean
+from curvewise.base.errors import InputError, did_you_mean
+from curvewise.base.machine import this_command
 from curvewise.losses.family import LossFamily
 from curvewise.losses.landscape import calibrated_log_odds
+from curvewise.report.page import write_page
 from curvewise.report.page_input import CopyTexts, PageInput, PageModel
+from curvewise.report.page_library import told_missing
 from curvewise.sweep.methods import METHODS, evaluation_lambda, make_objective
 from curvewise.sweep.plan import PlannedRun
 from curvewise.sweep.records import KnownProblem, Record
@@ -239,3 +242,11 @@ def _provenance(
         "recipe": json.dumps(recipe),
     }
     return [(name, text) for name, text in about.items() if text]
+
+
+def write_store_report(path: Path, store: Any, sweep: str, task: str | None = None) -> list[Path]:
+    """Write the page of a sweep that was just run; without Plotly, say how to have it."""
+    if told_missing():
+        return []
+    given = store_input(store, sweep=sweep, task=task, command=this_command())
+    return [write_page(given, path)]

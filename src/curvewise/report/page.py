@@ -11,10 +11,10 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
+from curvewise.base.machine import VERSION
 from curvewise.report.page_data import page_data
 from curvewise.report.page_input import PageInput
 from curvewise.report.page_library import library_version, plotly_script
-from curvewise.version import VERSION
 
 SCRIPTS = ("statistics", "curves", "charts", "tables", "targets", "explorer", "panels", "page")
 

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from curvewise.base.machine import VERSION
 from curvewise.figures.curves import COLORS
 from curvewise.report.page_answer import answer, median_row, own_answer, warnings_of
 from curvewise.report.page_curves import Corners, corner_at, corners, packed_corners
@@ -20,7 +21,6 @@ from curvewise.roc.calibration import (
 from curvewise.roc.curve import RocCurve
 from curvewise.roc.inputs import Floats
 from curvewise.roc.metrics import binary_metrics
-from curvewise.version import VERSION
 
 # Even steps for linear axes and fine ones near 0 for logarithmic ones; more cannot be seen.
 GRID = np.union1d(np.linspace(0, 1, 201), np.geomspace(1e-4, 1, 161))

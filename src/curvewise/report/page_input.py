@@ -7,7 +7,7 @@ from typing import Any, Literal, NamedTuple, get_args
 import numpy as np
 from numpy.typing import ArrayLike
 
-from curvewise.errors import InputError
+from curvewise.base.errors import InputError
 from curvewise.roc.inputs import Floats
 from curvewise.stats.cells import Cell
 

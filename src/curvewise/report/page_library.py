@@ -1,11 +1,13 @@
 """The chart library of the page: Plotly's script from its installed package, with few traces."""
 
 import re
+import warnings
 from collections.abc import Collection
 from functools import cache
 
-from curvewise.errors import InputError
+from curvewise.base.errors import InputError
 
+PAGE = "report.html"  # its name beside what it is about
 INSTALL = 'pip install "curvewise[report]"'
 DRAWN = frozenset({"bar", "box", "heatmap"})  # and lines, which are always there
 
@@ -84,3 +86,11 @@ def library_version(script: str) -> str:
     """Return the version that the script names at its top."""
     found = re.search(r"plotly\.js v([\w.]+)", script[:2000])
     return found[1] if found else ""
+
+
+def told_missing() -> bool:
+    """Tell whether there can be no page for want of Plotly; if so, warn."""
+    if has_plotly():
+        return False
+    warnings.warn(f"no report page, which needs Plotly's script: {INSTALL}", stacklevel=2)
+    return True

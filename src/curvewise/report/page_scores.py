@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from curvewise.errors import InputError, require_choice
+from curvewise.base.errors import InputError, require_choice
+from curvewise.base.machine import VERSION
 from curvewise.report.page import write_page
 from curvewise.report.page_input import UNITS, CopyTexts, OwnPoint, PageInput, PageModel, Unit
 from curvewise.roc.inputs import check_scored
 from curvewise.roc.operating import OperatingPoint
-from curvewise.version import VERSION
 
 PYTHON = """import curvewise as cw
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from curvewise.errors import InputError
+from curvewise.base.errors import InputError
 from curvewise.roc.curve import RocCurve
 from curvewise.roc.inputs import Floats
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from curvewise.errors import InputError, require_number
+from curvewise.base.errors import InputError, require_number
 from curvewise.roc.inputs import Floats, Labels, Scored, Scores, check_scored
 
 Counts = NDArray[np.int64]

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.stats import rankdata
 
-from curvewise.errors import InputError, require_choice
+from curvewise.base.errors import InputError, require_choice
 from curvewise.roc.inputs import Scores, to_array
 
 Doubles = NDArray[np.float64]

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.stats import binom
 
-from curvewise.errors import InputError, require_open
+from curvewise.base.errors import InputError, require_open
 
 
 def rows_needed(rate: float, confidence: float) -> int:

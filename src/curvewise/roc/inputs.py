@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
 
-from curvewise.errors import InputError
+from curvewise.base.errors import InputError
 
 Floats = NDArray[np.floating[Any]]
 Labels = ArrayLike | torch.Tensor

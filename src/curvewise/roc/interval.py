@@ -12,7 +12,7 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.stats import norm
 
-from curvewise.errors import InputError, require_choice, require_open
+from curvewise.base.errors import InputError, require_choice, require_open
 from curvewise.roc.curve import Counts, auc, negatives_below
 from curvewise.roc.inputs import Floats, Labels, Scored, Scores, check_scored
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from curvewise.errors import InputError
+from curvewise.base.errors import InputError
 from curvewise.roc.band import RocBand, roc_band
 from curvewise.roc.curve import RocCurve, roc_curve
 from curvewise.roc.inputs import Labels, Scores, to_array

@@ -5,7 +5,7 @@ from math import sqrt
 
 import numpy as np
 
-from curvewise.errors import require_number
+from curvewise.base.errors import require_number
 from curvewise.roc.curve import RocCurve, roc_curve
 from curvewise.roc.inputs import Floats, Labels, Scores, check_scored
 

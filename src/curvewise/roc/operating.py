@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.stats import beta as beta_distribution
 
-from curvewise.errors import InputError, require_number, require_open
+from curvewise.base.errors import InputError, require_number, require_open
 from curvewise.roc.curve import roc_curve
 from curvewise.roc.guarantee import rows_needed, threshold_for_fpr, threshold_for_tpr
 from curvewise.roc.inputs import Labels, Scores, check_scored

@@ -12,7 +12,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from curvewise.errors import InputError, require_choice
+from curvewise.base.errors import InputError, require_choice
 from curvewise.roc.curve import auc
 from curvewise.roc.inputs import Floats
 

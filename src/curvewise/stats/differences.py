@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from curvewise.errors import require_choice
+from curvewise.base.errors import require_choice
 from curvewise.stats.cells import Measured, Place, Table, placed, require_labels
 from curvewise.stats.paired import BETTER, DECIMALS
 from curvewise.stats.summary import cell_statistics

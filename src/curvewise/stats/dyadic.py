@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import stdtr
 
-from curvewise.errors import InputError
+from curvewise.base.errors import InputError
 from curvewise.stats.cells import Measured, Place, placed, require_labels
 from curvewise.stats.paired import BETTER, DECIMALS, FEWEST, NAN, paired_differences
 from curvewise.stats.summary import cell_statistics

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from curvewise.errors import InputError
+from curvewise.base.errors import InputError
 from curvewise.roc.curve import auc
 from curvewise.roc.ensemble import ensemble_score
 from curvewise.stats.cells import Cell, require_labels

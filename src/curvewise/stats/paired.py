@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import stdtr
 
-from curvewise.errors import require_choice
+from curvewise.base.errors import require_choice
 from curvewise.stats.cells import Measured, Place, Table, placed, require_labels
 from curvewise.stats.signed_ranks import signed_rank_p
 from curvewise.stats.summary import CellStatistics, cell_statistics

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from curvewise.errors import require_open
+from curvewise.base.errors import require_open
 from curvewise.roc.band import roc_band
 from curvewise.roc.curve import RocCurve
 from curvewise.roc.inputs import Floats

@@ -7,7 +7,7 @@ from itertools import combinations_with_replacement
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from curvewise.errors import InputError
+from curvewise.base.errors import InputError
 
 NAN = float("nan")
 Doubles = NDArray[np.float64]

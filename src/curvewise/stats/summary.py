@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from curvewise.errors import require_choice
+from curvewise.base.errors import require_choice
 from curvewise.roc.band import RocBand, roc_band
 from curvewise.roc.curve import RocCurve, roc_curve
 from curvewise.roc.inputs import Floats

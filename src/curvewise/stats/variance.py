@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import fdtrc, fdtri
 
-from curvewise.errors import InputError, require_open
+from curvewise.base.errors import InputError, require_open
 
 NAN = float("nan")
 

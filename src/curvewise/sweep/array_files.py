@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from curvewise.errors import CurvewiseError
+from curvewise.base.errors import CurvewiseError
 
 PREFIX = "curvewise-data-"
 CLAIM = "claim"  # a file in the folder, locked for as long as its driver lives

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from curvewise.sweep.executors import one_thread
+from curvewise.base.machine import one_thread
 from curvewise.sweep.plan import PlannedRun, Problem
 from curvewise.sweep.planning import Plan
 from curvewise.sweep.work import Stack, train_stack

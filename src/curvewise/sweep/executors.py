@@ -9,17 +9,16 @@ replaced and its job tried again, three times in all. Each job runs in one threa
 executors compute the same bits. Closing the iterator, or Ctrl-C, ends all that is under way.
 """
 
-import os
 import pickle
 import sys
 import traceback
 from collections import Counter
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, Protocol, TypeVar
 
-from curvewise.errors import InputError
+from curvewise.base.errors import InputError
+from curvewise.base.machine import one_thread
 
 TRIES = 3  # how often a job is begun whose worker dies
 
@@ -217,23 +216,3 @@ def require_importable(work: Work) -> None:
         raise InputError(
             f"work must be a function that other processes can import, got {work!r}: {error}"
         ) from None
-
-
-@contextmanager
-def one_thread() -> Iterator[None]:
-    """Let torch use one thread inside the block."""
-    import torch
-
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
-
-
-def processors() -> int:
-    """Return how many processors this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1

@@ -17,7 +17,7 @@ from pathlib import Path
 from types import NoneType
 from typing import Any
 
-from curvewise.errors import InputError, require_choice
+from curvewise.base.errors import InputError, require_choice
 from curvewise.sweep.store import Record, Store, StoreError
 
 ENDINGS = (".csv", ".parquet")

@@ -9,7 +9,7 @@ from itertools import product
 from math import prod
 from typing import Any, get_args
 
-from curvewise.errors import InputError, did_you_mean, require_choice, require_number
+from curvewise.base.errors import InputError, did_you_mean, require_choice, require_number
 from curvewise.sweep.methods import (
     FAMILY,
     METHODS,

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from curvewise.errors import InputError, did_you_mean, require_choice, require_number
+from curvewise.base.errors import InputError, did_you_mean, require_choice, require_number
 from curvewise.losses.baselines import AUCMarginLoss, FocalLoss, LDAMLoss
 from curvewise.losses.factors import check_class_counts
 from curvewise.losses.family import LinearDensity, LossFamily, Objective

@@ -9,8 +9,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from curvewise.errors import InputError
-from curvewise.version import NUMERICS_VERSION
+from curvewise.base.errors import InputError
+from curvewise.base.machine import NUMERICS_VERSION
 
 State = Literal["done", "diverged", "failed"]
 Normalization = tuple[tuple[float, ...], tuple[float, ...]]

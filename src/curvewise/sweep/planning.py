@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from curvewise.errors import InputError
+from curvewise.base.errors import InputError
 from curvewise.sweep.methods import structure
 from curvewise.sweep.plan import PlannedRun
 from curvewise.sweep.spec import Spec

@@ -9,14 +9,14 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from curvewise.base.errors import InputError
 from curvewise.data.embed import embedded
 from curvewise.data.feature_bank import FeatureBank
 from curvewise.data.options import SourceOptions
 from curvewise.data.registry import load_task
 from curvewise.data.task import Task, split_rows
-from curvewise.errors import InputError
-from curvewise.models.train import normalization, read_weights
 from curvewise.networks.registry import build_network, input_statistics
+from curvewise.networks.weights import read_weights
 from curvewise.sweep.plan import PlannedRun, Problem
 from curvewise.sweep.planning import ProblemInfo
 from curvewise.training.run import Normalization
@@ -132,7 +132,7 @@ def _scale(run: PlannedRun, task: Task) -> Normalization | None:
             network = build_network(run.network["name"], in_shape=task.x_train.shape[1:])
         if (published := input_statistics(network)) is not None:
             return published
-    return normalization(task)
+    return task.normalization()
 
 
 def _flat(run: PlannedRun, task: Task) -> bool:

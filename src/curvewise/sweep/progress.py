@@ -10,7 +10,7 @@ from rich.live import Live
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 
-from curvewise.errors import InputError, require_choice, require_number
+from curvewise.base.errors import InputError, require_choice, require_number
 from curvewise.sweep import executors
 from curvewise.sweep.executors import Executor
 from curvewise.sweep.problems import Problems

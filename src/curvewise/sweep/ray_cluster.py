@@ -19,7 +19,8 @@ from contextlib import contextmanager
 from importlib import import_module
 from typing import Any
 
-from curvewise.errors import CurvewiseError, InputError, require_number
+from curvewise.base.errors import CurvewiseError, InputError, require_number
+from curvewise.base.machine import NUMERICS_VERSION, VERSION, processors
 from curvewise.sweep.executors import (
     ONE_THREAD,
     Finished,
@@ -30,10 +31,8 @@ from curvewise.sweep.executors import (
     Trial,
     Work,
     answer_to,
-    processors,
     require_importable,
 )
-from curvewise.version import NUMERICS_VERSION, VERSION
 
 AHEAD = 4  # tasks beyond those that can run at once, so that no machine waits for the driver
 LOOK_SECONDS = 1.0  # how long a wait lasts before machines are counted again

@@ -4,7 +4,7 @@ import sqlite3
 from collections.abc import Mapping
 from typing import Any, get_args
 
-from curvewise.errors import InputError, require_choice
+from curvewise.base.errors import InputError, require_choice
 from curvewise.sweep.plan import Result, State
 from curvewise.sweep.records import packed, plain, summed
 

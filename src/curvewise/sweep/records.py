@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from curvewise.errors import CurvewiseError, InputError
+from curvewise.base.errors import CurvewiseError, InputError
 from curvewise.sweep.plan import PlannedRun
 
 

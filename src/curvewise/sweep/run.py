@@ -1,24 +1,18 @@
 """Run a sweep: what is missing, as the executor can, every stack recorded as it ends."""
 
-import os
-import platform
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
-from pathlib import Path
 
-import numpy
-import torch
-
-from curvewise.errors import InputError
+from curvewise.base.errors import InputError
+from curvewise.base.machine import machine, versions
 from curvewise.sweep.executors import Executor, Finished, Job
 from curvewise.sweep.plan import PlannedRun, Problem, Result
 from curvewise.sweep.planning import Describe, make_plan, problem_key
 from curvewise.sweep.spec import Spec
 from curvewise.sweep.store import Store
 from curvewise.sweep.work import Stack, train_stack
-from curvewise.version import VERSION
 
 Load = Callable[[PlannedRun], Problem]
 
@@ -125,26 +119,3 @@ def _count(
         progress.diverged += result.state == "diverged"
         if "auc" in result.metrics:
             progress.areas.setdefault(run.label, []).append(result.metrics["auc"])
-
-
-def machine() -> str:
-    """Name this machine's kind, without its name."""
-    return f"{platform.system()} {platform.machine()}, {processors()}"
-
-
-def processors(listing: Path = Path("/proc/cpuinfo")) -> str:
-    """Name this machine's processors and their number, as Linux lists them or as Python knows."""
-    lines = listing.read_text().splitlines() if listing.is_file() else []
-    models = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    model = models[0] if models else platform.processor() or "unknown processor"
-    return f"{len(models) or os.cpu_count() or 1} x {model}"
-
-
-def versions() -> Mapping[str, str]:
-    """Return the versions that matter."""
-    return {
-        "curvewise": VERSION,
-        "torch": torch.__version__,
-        "numpy": numpy.__version__,
-        "python": platform.python_version(),
-    }

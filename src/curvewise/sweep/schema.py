@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
-from curvewise.errors import CurvewiseError, InputError
+from curvewise.base.errors import CurvewiseError, InputError
 from curvewise.sweep.records import StoreError, checksum, damaged
 
 APPLICATION_ID = 0x43757276  # "Curv", where SQLite files say whose they are

@@ -18,7 +18,7 @@ from pydantic import (
     model_validator,
 )
 
-from curvewise.errors import InputError, did_you_mean
+from curvewise.base.errors import InputError, did_you_mean
 from curvewise.sweep.grid import (
     MOST_RUNS,
     MethodGrid,

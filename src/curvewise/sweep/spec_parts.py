@@ -8,7 +8,7 @@ import torch
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from curvewise.errors import InputError, did_you_mean
+from curvewise.base.errors import InputError, did_you_mean
 from curvewise.networks.mlp import MLP
 from curvewise.networks.registry import TIMM, build_network
 

@@ -20,7 +20,7 @@ from typing import Any, Literal, Self, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from curvewise.errors import InputError, did_you_mean, require_choice
+from curvewise.base.errors import InputError, did_you_mean, require_choice
 from curvewise.sweep import schema
 from curvewise.sweep.membership import now, register
 from curvewise.sweep.plan import PlannedRun, Problem, Result, State

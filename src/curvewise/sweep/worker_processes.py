@@ -15,7 +15,8 @@ from multiprocessing import get_context, parent_process, resource_tracker
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 
-from curvewise.errors import CurvewiseError, require_number
+from curvewise.base.errors import CurvewiseError, require_number
+from curvewise.base.machine import processors
 from curvewise.sweep import array_files
 from curvewise.sweep.array_files import ArrayFolder
 from curvewise.sweep.executors import (
@@ -28,7 +29,6 @@ from curvewise.sweep.executors import (
     Trial,
     Work,
     answer_to,
-    processors,
     require_importable,
 )
 

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from curvewise.errors import InputError
+from curvewise.base.errors import InputError
 
 Floats = NDArray[np.float64]
 Column = pd.Series  # of anything

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from curvewise.errors import InputError, did_you_mean
+from curvewise.base.errors import InputError, did_you_mean
 from curvewise.tables.column_values import (
     Column,
     Floats,

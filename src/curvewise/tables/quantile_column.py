@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
-from curvewise.errors import InputError
+from curvewise.base.errors import InputError
 
 Floats = NDArray[np.float64]
 Counts = NDArray[np.int64]

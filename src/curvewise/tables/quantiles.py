@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from curvewise.errors import InputError, require_choice
+from curvewise.base.errors import InputError, require_choice
 from curvewise.tables.quantile_column import (
     HUGE,
     TINY,

@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from curvewise.errors import require_choice
+from curvewise.base.errors import require_choice
 
 VALUES = 4_000_000  # at a time
 

@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from curvewise.errors import InputError
+from curvewise.base.errors import InputError
 from curvewise.losses.family import Objective
 from curvewise.training.recipe import Recipe
 

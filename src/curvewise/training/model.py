@@ -8,7 +8,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from curvewise.errors import InputError, require_number
+from curvewise.base.errors import InputError, require_number
 from curvewise.losses.family import LossFamily, Objective
 from curvewise.losses.landscape import calibrated_probability
 from curvewise.networks.conditioning import Conditioned

@@ -12,7 +12,7 @@ from pydantic import (
     model_validator,
 )
 
-from curvewise.errors import InputError, did_you_mean, require_choice
+from curvewise.base.errors import InputError, did_you_mean, require_choice
 
 Augmentation = Literal["none", "flip", "crop-flip", "resized-crop-flip", "resized-crop-flips"]
 

@@ -9,7 +9,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from curvewise.errors import CurvewiseError, InputError
+from curvewise.base.errors import CurvewiseError, InputError
+from curvewise.base.machine import choose_device
 from curvewise.losses.factors import check_class_counts
 from curvewise.losses.family import Objective
 from curvewise.networks.conditioning import Conditioned, condition
@@ -207,19 +208,6 @@ def _changes(begun: Recipe, given: Recipe) -> str:
     """Return the settings that differ, such as "lr = 0.1 (got 0.2)", or ""."""
     before, now = dict(begun), dict(given)
     return ", ".join(f"{k} = {before[k]} (got {now[k]})" for k in now if before[k] != now[k])
-
-
-def choose_device(name: str) -> torch.device:
-    """Return the device; "auto" is a GPU if there is one."""
-    if name == "auto":
-        name = "cuda" if torch.cuda.is_available() else "cpu"
-    try:
-        device = torch.device(name)
-    except RuntimeError:
-        raise InputError(f'device must be "auto", "cpu" or "cuda", got {name!r}') from None
-    if device.type == "cuda" and not torch.cuda.is_available():
-        raise InputError(f"device {name!r} was asked for, but this machine has no usable GPU")
-    return device
 
 
 def conditioned(network: nn.Module, objective: Objective, recipe: Recipe) -> Conditioned:

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.optim import Optimizer
 
-from curvewise.errors import InputError, require_number
+from curvewise.base.errors import InputError, require_number
 
 
 class SAM(Optimizer):

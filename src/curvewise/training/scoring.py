@@ -6,7 +6,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from curvewise.errors import InputError
+from curvewise.base.errors import InputError
 from curvewise.networks.conditioning import Conditioned
 from curvewise.training.batches import Samples
 from curvewise.training.run import Normalization

@@ -11,7 +11,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from curvewise.errors import InputError, require_open
+from curvewise.base.errors import InputError, require_open
+from curvewise.base.machine import choose_device
 from curvewise.losses.family import Objective
 from curvewise.networks.conditioning import Conditioned
 from curvewise.training.allocation import old_objects_spared
@@ -22,7 +23,6 @@ from curvewise.training.run import (
     Normalization,
     check_labels,
     check_sample_weight,
-    choose_device,
     conditioned,
 )
 from curvewise.training.stacked_layers import layers_of

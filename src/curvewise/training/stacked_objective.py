@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from curvewise.errors import InputError
+from curvewise.base.errors import InputError
 from curvewise.losses.family import LossFamily, Objective
 from curvewise.losses.vector_scaling import unchecked_vs_loss
 from curvewise.training.batches import seeded

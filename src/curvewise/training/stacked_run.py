@@ -9,6 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from curvewise.base.machine import choose_device
 from curvewise.losses.family import Objective
 from curvewise.networks.conditioning import Conditioned
 from curvewise.training.allocation import keep_freed_memory
@@ -21,7 +22,7 @@ from curvewise.training.batches import (
     steps_per_epoch,
 )
 from curvewise.training.recipe import Recipe
-from curvewise.training.run import Normalization, check_labels, choose_device
+from curvewise.training.run import Normalization, check_labels
 from curvewise.training.schedule import learning_rate
 from curvewise.training.stacked_network import StackedNetwork
 from curvewise.training.stacked_objective import StackedObjective

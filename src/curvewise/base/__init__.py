@@ -1,0 +1,1 @@
+"""What every room stands on: errors, whole files, and what is known of the machine."""

@@ -1,0 +1,67 @@
+"""Files that are whole or not there at all, and strict JSON."""
+
+import json
+import math
+import os
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from curvewise.base.errors import InputError
+
+
+@contextmanager
+def whole_file(path: Path) -> Iterator[Path]:
+    """Give a file beside `path` to write to; it takes that name once all of it is on the disk.
+
+    If the block fails, nothing is left of it, and what was at `path` stays. The file has the mode
+    that the user's umask gives, whoever writes it.
+
+    >>> import tempfile
+    >>> place = Path(tempfile.mkdtemp()) / "answer.txt"
+    >>> with whole_file(place) as unfinished:
+    ...     _ = unfinished.write_text("42")
+    >>> place.read_text(), len(list(place.parent.iterdir()))
+    ('42', 1)
+    """
+    unfinished = path.with_name(f".unfinished-{uuid.uuid4().hex}{path.suffix}")
+    try:
+        unfinished.touch(exist_ok=False)
+        mode = unfinished.stat().st_mode
+        yield unfinished
+        unfinished.chmod(mode)
+        with unfinished.open("rb") as written:
+            os.fsync(written.fileno())
+        unfinished.replace(path)
+    finally:
+        unfinished.unlink(missing_ok=True)
+
+
+def write_json(path: Path, data: dict[str, Any]) -> None:
+    """Write data as strict JSON, all of it or nothing: what is not a number becomes null."""
+    text = json.dumps(without_nan(data), indent=2, allow_nan=False) + "\n"
+    with whole_file(path) as unfinished:
+        unfinished.write_text(text, encoding="utf-8")
+
+
+def without_nan(value: Any) -> Any:
+    """Return nested data with nan and infinities as None.
+
+    >>> without_nan({"tau": (float("inf"), 2.0)})
+    {'tau': [None, 2.0]}
+    """
+    if isinstance(value, dict):
+        return {key: without_nan(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [without_nan(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def require_folder(out: Path) -> None:
+    """Raise `InputError` if a file is where a folder is to be."""
+    for place in (out, *out.parents):
+        if place.exists() and not place.is_dir():
+            which = "it" if place == out else str(place)
+            raise InputError(f"--out {out} cannot be made into a folder: {which} is a file")
