@@ -14,7 +14,7 @@ import curvewise
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
 SETTINGS = yaml.safe_load((ROOT / "mkdocs.yml").read_text())
-HOMES = {**curvewise._HOME_OF, "CurvewiseError": "errors", "InputError": "errors"}
+HOMES = {**curvewise._HOME_OF, "CurvewiseError": "base.errors", "InputError": "base.errors"}
 
 
 def pages_of(nav):
