@@ -12,6 +12,7 @@ from scipy.integrate import quad
 from scipy.stats import kstest
 
 import curvewise as cw
+from curvewise.losses import family as family_module
 
 UNIT = st.floats(0, 1)
 PROBABILITIES = np.linspace(0, 1, 41)
@@ -273,6 +274,44 @@ def test_lambda_of_the_wrong_kind_is_refused() -> None:
         family.at(gamma=0.1, tau=-1.0)
     with pytest.raises(cw.InputError, match=r"2 entries .* got shape \(1,\)"):
         family.loss(torch.zeros(3, 2), torch.tensor([0, 1, 0]), torch.ones(1), class_counts=COUNTS)
+
+
+@pytest.mark.parametrize(
+    ("logits", "target", "message"),
+    [
+        (torch.zeros(4, 1), [0, 1, 0, 1], "one logit a class, two or more; got 1"),
+        (torch.zeros(3, 4, 1), [0, 1, 0, 1], "one logit a class, two or more; got 1"),
+        (torch.zeros(4, 3), [0, 1, 2, 1], "logit for each of the 2 classes in class_counts, got 3"),
+        (torch.zeros(4, 2).long(), [0, 1, 0, 1], "logits must be a floating tensor .*int64"),
+        (np.zeros((4, 2)), [0, 1, 0, 1], "logits must be a tensor, got ndarray"),
+        (torch.zeros(4, 2), [-1, 1, -1, 1], "labels 0 to 1, one for each class, got -1, 1"),
+        (torch.zeros(4, 2), [1, 2, 1, 1], "labels 0 to 1, one for each class, got 1, 2"),
+        (torch.zeros(4, 2), [[0], [1], [0], [1]], r"shape \(4,\), got \(4, 1\)"),
+        (torch.zeros(4, 2), [0, 1, 0], r"shape \(4,\), got \(3,\)"),
+    ],
+)
+def test_logits_and_labels_that_cannot_be_are_refused(logits, target, message: str) -> None:
+    target = torch.tensor(target)
+    family = family_drawing(("tau",))
+    with pytest.raises(cw.InputError, match=message):
+        family.loss(logits, target, family.at(tau=1.0), class_counts=COUNTS)
+    with pytest.raises(cw.InputError, match=message):
+        cw.vs_loss(logits, target, class_counts=COUNTS)
+    if "logit" in message:
+        with pytest.raises(cw.InputError, match=message):
+            cw.VSLoss(COUNTS)(logits, target)
+        with pytest.raises(cw.InputError, match=message):
+            cw.calibrated_log_odds(logits, class_counts=COUNTS, omega=0.5, gamma=0, tau=1)
+
+
+def test_labels_are_read_on_the_cpu_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[str] = []
+    monkeypatch.setattr(family_module, "check_labels", lambda y, n: read.append(y.device.type))
+    monkeypatch.setattr(family_module, "unchecked_vs_loss", lambda *values, **settings: None)
+    for device in ("cpu", "meta"):  # "meta" stands in for a GPU
+        logits, target = torch.zeros(4, 2, device=device), torch.zeros(4, device=device).long()
+        cw.LossFamily().loss(logits, target, torch.zeros(0), class_counts=COUNTS)
+    assert read == ["cpu"]
 
 
 def test_equal_families_are_equal_and_show_how_they_were_made() -> None:

@@ -16,7 +16,13 @@ from torch import Tensor, nn
 
 from curvewise.base.errors import InputError, did_you_mean, require_choice, require_number
 from curvewise.losses.factors import check_class_counts, check_class_weights
-from curvewise.losses.vector_scaling import REDUCTIONS, unchecked_vs_loss
+from curvewise.losses.vector_scaling import (
+    REDUCTIONS,
+    check_labels,
+    check_logits,
+    check_target,
+    unchecked_vs_loss,
+)
 
 Values = Any  # a number, an array or a tensor; what comes back is an array or a tensor
 
@@ -240,9 +246,14 @@ class LossFamily:
     ) -> Tensor:
         """Return `vs_loss` at lambda: (d,) for all, (n, d) per sample, (K, 1, d) per model.
 
-        `sample_weight` as in `vs_loss`, but not checked.
+        `sample_weight` as in `vs_loss`, but not checked. Labels on a GPU are not either: each
+        step would wait until they can be read.
         """
         counts = check_class_counts(class_counts)
+        check_logits(logits, len(counts))
+        check_target(target, logits.shape[:-1])
+        if target.device.type == "cpu":
+            check_labels(target, len(counts))
         values = self.hyperparameters(lam)
         if isinstance(values["omega"], tuple):
             check_class_weights(values["omega"], len(counts))

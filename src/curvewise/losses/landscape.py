@@ -22,7 +22,7 @@ from curvewise.losses.factors import (
     check_class_counts,
     class_factors,
 )
-from curvewise.losses.vector_scaling import at_least_float32, check_hyperparameters
+from curvewise.losses.vector_scaling import at_least_float32, check_hyperparameters, check_logits
 
 Logit = TypeVar("Logit", float, Tensor, NDArray[np.floating])
 
@@ -108,11 +108,7 @@ def calibrated_log_odds(
     tensor([-4.6052])
     """
     counts = check_class_counts(class_counts)
-    if not logits.is_floating_point() or logits.dim() < 2 or logits.shape[-1] != len(counts):
-        raise InputError(
-            f"logits must be a floating tensor of shape (..., n, {len(counts)}), "
-            f"got {logits.dtype} of shape {tuple(logits.shape)}"
-        )
+    check_logits(logits, len(counts))
     check_hyperparameters(omega, gamma, tau, logits.shape)
     logits = at_least_float32(logits)
     factors = class_factors(counts, omega, gamma, tau, like=logits)

@@ -81,7 +81,13 @@ def vs_loss(
     """
     counts = check_class_counts(class_counts)
     require_choice("reduction", reduction, REDUCTIONS)
-    check_logits_and_target(logits, target, len(counts))
+    check_logits(logits, len(counts))
+    check_target(target, logits.shape[:-1])
+    if target.is_floating_point() or target.dtype in (torch.bool, torch.complex64):
+        raise InputError(f"target must have an integer dtype, got {target.dtype}")
+    if target.numel() == 0:
+        raise InputError("logits must hold at least one sample, got none")
+    check_labels(target, len(counts))
     check_hyperparameters(omega, gamma, tau, logits.shape)
     if sample_weight is not None:
         check_batch_weight(sample_weight, logits.shape[:-1])
@@ -141,6 +147,7 @@ class VSLoss(nn.Module):
 
     def forward(self, logits: Tensor, target: Tensor) -> Tensor:
         """Return the loss of logits (..., n, C) against target (n,) or (..., n)."""
+        check_logits(logits, len(self.class_counts))
         scale = self._factors.scale
         if scale.dtype != logits.dtype or scale.device != logits.device:
             logits = at_least_float32(logits)
@@ -247,30 +254,44 @@ def at_least_float32(logits: Tensor) -> Tensor:
     return logits.float() if logits.dtype in (torch.float16, torch.bfloat16) else logits
 
 
-def check_logits_and_target(logits: Tensor, target: Tensor, n_classes: int) -> None:
-    """Raise unless logits (..., n, C) and integer labels (n,) or (..., n) fit together."""
-    for name, value in (("logits", logits), ("target", target)):
-        if not isinstance(value, Tensor):
-            raise InputError(f"{name} must be a tensor, got {type(value).__name__}")
-    if not logits.is_floating_point() or logits.dim() < 2 or logits.shape[-1] != n_classes:
+def check_logits(logits: Tensor, n_classes: int) -> None:
+    """Raise unless logits (..., n, C) have a column for each of so many classes."""
+    if not isinstance(logits, Tensor):
+        raise InputError(f"logits must be a tensor, got {type(logits).__name__}")
+    if not logits.is_floating_point() or logits.dim() < 2:
         raise InputError(
             f"logits must be a floating tensor of shape (..., n, {n_classes}), "
             f"got {logits.dtype} of shape {tuple(logits.shape)}"
         )
-    if target.is_floating_point() or target.dtype in (torch.bool, torch.complex64):
-        raise InputError(f"target must have an integer dtype, got {target.dtype}")
-    if logits.shape[-2] == 0:
-        raise InputError(f"logits must hold at least one sample, got shape {tuple(logits.shape)}")
-    samples = logits.shape[:-1]
+    columns = logits.shape[-1]
+    if columns < 2:
+        raise InputError(f"logits must hold one logit a class, two or more; got {columns}")
+    if columns != n_classes:
+        raise InputError(
+            f"logits must hold one logit for each of the {n_classes} classes in class_counts, "
+            f"got {columns}"
+        )
+
+
+def check_target(target: Tensor, samples: Sequence[int]) -> None:
+    """Raise unless labels have shape (n,) or one that fits the samples' (..., n)."""
+    if not isinstance(target, Tensor):
+        raise InputError(f"target must be a tensor, got {type(target).__name__}")
     if target.shape[-1:] != samples[-1:] or not _broadcasts(target.shape, samples):
         shapes = dict.fromkeys((tuple(samples), tuple(samples[-1:])))
         raise InputError(
             f"target must have shape {' or '.join(map(str, shapes))}, got {tuple(target.shape)}"
         )
+
+
+def check_labels(target: Tensor, n_classes: int) -> None:
+    """Raise unless all labels are 0 to C - 1; reads them, for which a GPU would be waited for."""
     low, high = _extremes(target)
     if low < 0 or high >= n_classes:
-        wrong = low if low < 0 else high
-        raise InputError(f"target must hold labels 0 to {n_classes - 1}, got {wrong:g}")
+        labels = ", ".join(f"{label:g}" for label in sorted(set(target.flatten().tolist()))[:5])
+        raise InputError(
+            f"target must hold labels 0 to {n_classes - 1}, one for each class, got {labels}"
+        )
 
 
 def check_hyperparameters(
