@@ -10,7 +10,7 @@ import curvewise as cw
 from command_line import command
 from curvewise.data import embed as embedding
 from curvewise.data import feature_bank
-from curvewise.networks.efficientnet import PACKAGES
+from curvewise.networks.packaged import PACKAGES
 
 pytestmark = pytest.mark.skipif(
     any(importlib.util.find_spec(name) is None for name in PACKAGES),

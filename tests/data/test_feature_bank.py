@@ -16,7 +16,7 @@ import curvewise as cw
 from curvewise.data import feature_bank
 from curvewise.data.cleaning import find_caches, remove_caches
 from curvewise.data.feature_bank import FeatureBank
-from curvewise.networks.efficientnet import PACKAGES
+from curvewise.networks.packaged import PACKAGES
 
 MEAN, STD = (0.5, 0.4, 0.3), (0.2, 0.25, 0.5)
 needs_weights = pytest.mark.skipif(

@@ -18,7 +18,7 @@ from curvewise.estimator.readout import calibrated_readout, logit_readout
 from curvewise.estimator.recalibration import fit_recalibration, prior_shift
 from curvewise.estimator.scoring import Reader
 from curvewise.networks.conditioning import condition
-from curvewise.networks.mlp import MLP
+from curvewise.networks.small import MLP
 from curvewise.training.stacked import fit_stacked
 
 FAST = {

@@ -161,6 +161,15 @@ def test_networks_that_cannot_be_conditioned_are_refused() -> None:
         cw.condition(flat_network(), FAMILY, at="logit")
 
 
+def test_one_output_for_two_classes_is_refused() -> None:
+    for family in (FAMILY, FIXED):
+        with pytest.raises(cw.InputError, match=r"two outputs or more.* got 1$"):
+            cw.condition(nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 1)), family)
+    assert cw.condition(nn.Linear(6, 3), FAMILY)(torch.randn(5, 6), THREE).shape == (5, 3)
+    with pytest.raises(cw.InputError, match=r"two outputs or more.* got 1$"):
+        cw.fit(nn.Linear(6, 1), FIXED, torch.randn(4, 6), torch.arange(4) % 2, cw.Recipe(steps=1))
+
+
 def test_a_lazy_layer_is_refused() -> None:
     with pytest.raises(cw.InputError, match=r"must name an nn\.Linear with known sizes"):
         cw.condition(nn.Sequential(nn.LazyLinear(2)), FAMILY)

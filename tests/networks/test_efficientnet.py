@@ -13,7 +13,7 @@ from PIL import Image
 
 import curvewise as cw
 from curvewise.networks.conditioning import find_last_linear
-from curvewise.networks.efficientnet import PACKAGES, EfficientNetLite0
+from curvewise.networks.packaged import PACKAGES, EfficientNetLite0
 from curvewise.networks.registry import build_network, input_statistics
 
 MISSING = [name for name in PACKAGES if importlib.util.find_spec(name) is None]
@@ -110,7 +110,7 @@ def test_channels_last(network: EfficientNetLite0) -> None:
 def test_loading_executes_nothing_and_imports_no_torchvision() -> None:
     script = (
         "import sys, torch\n"
-        "from curvewise.networks.efficientnet import EfficientNetLite0\n"
+        "from curvewise.networks.packaged import EfficientNetLite0\n"
         "load = torch.load\n"
         "def checked(*args, **options):\n"
         "    assert options['weights_only'] is True\n"

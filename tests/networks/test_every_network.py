@@ -10,7 +10,7 @@ from torch import Tensor, nn
 import curvewise as cw
 from curvewise.networks.conditioning import find_last_linear
 from curvewise.networks.registry import build_network
-from curvewise.networks.resnext import ResNeXt50
+from curvewise.networks.residual import ResNeXt50
 
 FAMILY = cw.LossFamily(tau=cw.LinearDensity(0.0, 3.0, 0.33))
 SHAPES: dict[str, tuple[int, ...]] = {

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from curvewise.base.errors import InputError
-from curvewise.networks.mlp import MLP
+from curvewise.networks.small import MLP
 
 
 def forward_by_loop(network: MLP, x: list[float]) -> list[float]:

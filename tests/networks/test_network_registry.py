@@ -11,11 +11,9 @@ import torch
 from torch import nn
 
 from curvewise.base.errors import InputError
-from curvewise.networks.mlp import MLP
 from curvewise.networks.registry import build_network, input_statistics, network_names
-from curvewise.networks.resnet_cifar import ResNetCifar
-from curvewise.networks.resnext import ResNeXt50
-from curvewise.networks.small_cnn import SmallCNN
+from curvewise.networks.residual import ResNetCifar, ResNeXt50
+from curvewise.networks.small import MLP, SmallCNN
 
 IMAGE = (3, 32, 32)
 
@@ -129,7 +127,7 @@ def test_without_a_seed_the_global_state_is_used() -> None:
         ("resnext50-32x4d", {"in_shape": (30,)}, "resnext50-32x4d needs images"),
         ("efficientnet-lite0", {"in_shape": (30,)}, "efficientnet-lite0 needs images"),
         ("timm:resnet18", {"in_shape": (30,)}, "timm:resnet18 needs images"),
-        ("efficientnet-lite0", {"in_shape": (1, 28, 28)}, "needs 3 channels, got in_shape"),
+        ("efficientnet-lite0", {"in_shape": (1, 28, 28)}, r"in_shape \(3, H, W\), got 1"),
         ("small-cnn", {"in_shape": (1, 3, 28)}, "images of at least 4x4, got in_shape"),
         ("resnet32", {"in_shape": (32, 32)}, r"in_shape must be \(d,\) or \(channels, H, W\)"),
         ("resnet32", {"in_shape": 3}, r"in_shape must be .*, got 3$"),

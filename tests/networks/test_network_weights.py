@@ -7,9 +7,8 @@ import torch
 from torch import Tensor, nn
 
 from curvewise.base.errors import InputError
-from curvewise.networks.mlp import MLP
-from curvewise.networks.resnext import ResNeXt50
-from curvewise.networks.small_cnn import SmallCNN
+from curvewise.networks.residual import ResNeXt50
+from curvewise.networks.small import MLP, SmallCNN
 from curvewise.networks.weights import load_weights
 
 State = dict[str, Tensor]

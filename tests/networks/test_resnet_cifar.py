@@ -5,7 +5,7 @@ import torch
 from torch import Tensor, nn
 
 from curvewise.base.errors import InputError
-from curvewise.networks.resnet_cifar import Block, ResNetCifar
+from curvewise.networks.residual import Block, ResNetCifar
 
 
 def multiplications(network: nn.Module, x: Tensor) -> int:

@@ -5,7 +5,7 @@ import torch
 from torch import Tensor, nn
 
 from curvewise.base.errors import InputError
-from curvewise.networks.resnext import ResNeXt50
+from curvewise.networks.residual import ResNeXt50
 
 Shape = tuple[int, ...]
 

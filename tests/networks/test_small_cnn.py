@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 from curvewise.base.errors import InputError
-from curvewise.networks.small_cnn import SmallCNN
+from curvewise.networks.small import SmallCNN
 
 
 def convolve(image: np.ndarray, weight: np.ndarray, stride: int, padding: int) -> np.ndarray:

@@ -7,8 +7,7 @@ from torch import nn
 from curvewise.base.errors import InputError
 from curvewise.losses.baselines import AUCMarginLoss
 from curvewise.losses.family import LinearDensity, LossFamily
-from curvewise.networks.mlp import MLP
-from curvewise.networks.small_cnn import SmallCNN
+from curvewise.networks.small import MLP, SmallCNN
 from curvewise.training.recipe import Recipe
 from curvewise.training.stacked import fit_stacked
 from curvewise.training.stacked_scoring import stacked_scores

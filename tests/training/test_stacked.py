@@ -10,8 +10,7 @@ from curvewise.base.errors import InputError
 from curvewise.losses.baselines import AUCMarginLoss, FocalLoss, LDAMLoss
 from curvewise.losses.family import LinearDensity, LossFamily
 from curvewise.networks.conditioning import condition
-from curvewise.networks.mlp import MLP
-from curvewise.networks.small_cnn import SmallCNN
+from curvewise.networks.small import MLP, SmallCNN
 from curvewise.training.loop import fit
 from curvewise.training.recipe import Recipe
 from curvewise.training.stacked import choose_chunk, fit_stacked, member_recipes

@@ -8,8 +8,7 @@ from torch import nn
 from curvewise.base.errors import InputError
 from curvewise.losses.family import LinearDensity, LossFamily
 from curvewise.networks.conditioning import condition
-from curvewise.networks.mlp import MLP
-from curvewise.networks.small_cnn import SmallCNN
+from curvewise.networks.small import MLP, SmallCNN
 from curvewise.training import stacked_scoring
 from curvewise.training.stacked_scoring import stacked_scores
 

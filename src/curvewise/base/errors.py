@@ -6,6 +6,7 @@ requirement and the value received, in one sentence.
 
 from collections.abc import Iterable
 from difflib import get_close_matches
+from numbers import Integral
 
 
 class CurvewiseError(Exception):
@@ -38,6 +39,17 @@ def require_open(name: str, value: float, low: float, high: float) -> float:
             bounds = f"be greater than {low:g} and finite"
         raise InputError(f"{name} must {bounds}, got {number:g}")
     return number
+
+
+def require_whole(name: str, value: int, least: int = 1) -> int:
+    """Return `value` as an int if it is a whole number of at least `least`.
+
+    >>> require_whole("width", 16)
+    16
+    """
+    if not isinstance(value, Integral) or isinstance(value, bool) or value < least:
+        raise InputError(f"{name} must be a whole number of at least {least}, got {value!r}")
+    return int(value)
 
 
 def _number(name: str, value: float) -> float:

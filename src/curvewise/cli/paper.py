@@ -168,7 +168,7 @@ def _profile(name: str, scale: str, weights: Path | None, data_dir: Path | None)
 
 def _try_weights(profile: str, weights: Path) -> None:
     """Raise for weights that cannot be used: once, and not by every model."""
-    from curvewise.networks.resnext import ResNeXt50
+    from curvewise.networks.residual import ResNeXt50
     from curvewise.networks.weights import load_weights, read_weights
 
     if profile == "laptop":

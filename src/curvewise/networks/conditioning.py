@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from curvewise.base.errors import InputError, did_you_mean, require_choice
+from curvewise.base.errors import InputError, did_you_mean, require_choice, require_whole
 from curvewise.losses.family import Objective
 
 HEAD_NAMES = ("fc", "head", "classifier", "linear")
@@ -52,13 +52,15 @@ class FiLM(nn.Module):
     ) -> None:
         super().__init__()
         require_choice("init", init, ("paper", "identity"))
-        for name, size in (("n_lambda", n_lambda), ("n_features", n_features), ("hidden", hidden)):
-            if size < 1:
-                raise InputError(f"{name} must be at least 1, got {size}")
-        if lambda_ranges is not None and len(lambda_ranges) != n_lambda:
-            raise InputError(f"lambda_ranges must have {n_lambda} pairs, got {len(lambda_ranges)}")
-        if lambda_ranges is not None and not all(low < high for low, high in lambda_ranges):
-            raise InputError(f"lambda_ranges must be pairs (low, high > low), got {lambda_ranges}")
+        require_whole("n_lambda", n_lambda)
+        require_whole("n_features", n_features)
+        require_whole("hidden", hidden)
+        # Scaling from [-1, 1] does nothing.
+        ranges = [(-1.0, 1.0)] * n_lambda if lambda_ranges is None else lambda_ranges
+        if len(ranges) != n_lambda or not all(low < high for low, high in ranges):
+            raise InputError(
+                f"lambda_ranges must be {n_lambda} pairs (low, high > low), got {lambda_ranges}"
+            )
         self.n_lambda, self.n_features, self.channel_dim = n_lambda, n_features, channel_dim
         self.sigma = _mlp(n_lambda, hidden, n_features)
         self.mu = _mlp(n_lambda, hidden, n_features)
@@ -68,7 +70,6 @@ class FiLM(nn.Module):
                 assert isinstance(last, nn.Linear)
                 nn.init.zeros_(last.weight)
                 nn.init.constant_(last.bias, start)
-        ranges = lambda_ranges or [(-1.0, 1.0)] * n_lambda  # scaling from [-1, 1] does nothing
         self.register_buffer("middle", torch.tensor([(low + high) / 2 for low, high in ranges]))
         self.register_buffer("reach", torch.tensor([(high - low) / 2 for low, high in ranges]))
 
@@ -87,19 +88,16 @@ class FiLM(nn.Module):
                 f"features must have {self.n_features} channels in dimension {self.channel_dim}, "
                 f"got shape {tuple(features.shape)}"
             )
-        if lam.dim() == 2 and 1 not in (len(lam), n) and len(lam) != n:
+        if lam.dim() == 2 and n > 1 and len(lam) not in (1, n):
             raise InputError(
                 f"lambda must have one row, or one for each of {n} samples, got {len(lam)}"
             )
         lam = (lam.to(self.middle) - self.middle) / self.reach
         sigma, mu = self.sigma(lam), self.mu(lam)
         dim = self.channel_dim % features.dim()
-        behind = features.dim() - dim - 1
-        if lam.dim() > 1 and dim > 1:  # one lambda a sample, channels last: (n, 1, ..., F)
-            sigma, mu = (part[(slice(None), *[None] * (dim - 1))] for part in (sigma, mu))
-        if behind:
-            sigma, mu = (part[(..., *[None] * behind)] for part in (sigma, mu))
-        modulated: Tensor = sigma * features + mu
+        before = dim - 1 if lam.dim() > 1 else 0  # one lambda a sample: (n, 1, ..., F, 1, ...)
+        shape = (*lam.shape[:-1], *[1] * before, self.n_features, *[1] * (features.dim() - dim - 1))
+        modulated: Tensor = sigma.reshape(shape) * features + mu.reshape(shape)
         return modulated
 
 
@@ -214,35 +212,40 @@ def condition(
         raise InputError(f"network must be an nn.Module, got {type(network).__name__}")
     require_choice("at", at, ("penultimate", "logits", "both"))
     name = layer if layer is not None else find_last_linear(network)
-    modules = dict(network.named_modules())
-    linear = modules.get(name)
-    if not isinstance(linear, nn.Linear) or isinstance(linear, nn.LazyLinear):
-        linears = [
-            n
-            for n, module in modules.items()
-            if isinstance(module, nn.Linear) and not isinstance(module, nn.LazyLinear)
-        ]
+    linear = _known_linear(network, name)
+    if linear.out_features < 2:
         raise InputError(
-            f"layer must name an nn.Linear with known sizes, one of {linears}, got {name!r}"
-            f"{did_you_mean(name, linears)}"
+            "the network's last linear layer must have two outputs or more, one for each class, "
+            f"got {linear.out_features}"
         )
     n_lambda = len(family.drawn)
-    ranges = getattr(family, "ranges", None) if scale_lambda and n_lambda else None
+    ranges = getattr(family, "ranges", None) if scale_lambda else None
     if scale_lambda and n_lambda and ranges is None:
         raise InputError(f"scale_lambda needs a family with ranges, got {type(family).__name__}")
 
-    def film(n_features: int, wanted: bool) -> FiLM | None:
-        if not wanted or n_lambda == 0:
+    def film(n_features: int, place: str) -> FiLM | None:
+        if n_lambda == 0 or at not in (place, "both"):
             return None
-        made = FiLM(n_lambda, n_features, hidden, init=init, lambda_ranges=ranges, channel_dim=-1)
-        return made.to(linear.weight)
+        new = FiLM(n_lambda, n_features, hidden, init=init, lambda_ranges=ranges, channel_dim=-1)
+        return new.to(linear.weight)
 
-    return Conditioned(
-        network,
-        name,
-        film(linear.in_features, at in ("penultimate", "both")),
-        film(linear.out_features, at in ("logits", "both")),
-    )
+    before, after = film(linear.in_features, "penultimate"), film(linear.out_features, "logits")
+    return Conditioned(network, name, before, after)
+
+
+def _known_linear(network: nn.Module, name: str) -> nn.Linear:
+    """Return the linear layer of a name, whose sizes must be known."""
+    linears = {
+        name: module
+        for name, module in network.named_modules()
+        if isinstance(module, nn.Linear) and not isinstance(module, nn.LazyLinear)
+    }
+    if name not in linears:
+        raise InputError(
+            f"layer must name an nn.Linear with known sizes, one of {list(linears)}, got {name!r}"
+            f"{did_you_mean(name, linears)}"
+        )
+    return linears[name]
 
 
 def find_last_linear(network: nn.Module) -> str:

@@ -2,22 +2,17 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import partial
 from numbers import Integral
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import nn
 
-from curvewise.base.errors import InputError, did_you_mean
-from curvewise.networks.efficientnet import EfficientNetLite0
-from curvewise.networks.from_timm import timm_network
-from curvewise.networks.mlp import MLP
-from curvewise.networks.resnet_cifar import DEPTHS, ResNetCifar
-from curvewise.networks.resnext import ResNeXt50
-from curvewise.networks.sizes import require_size
-from curvewise.networks.small_cnn import SmallCNN
+from curvewise.base.errors import InputError, did_you_mean, require_whole
+from curvewise.networks.packaged import EfficientNetLite0, timm_network
+from curvewise.networks.residual import DEPTHS, ResNetCifar, ResNeXt50
+from curvewise.networks.small import MLP, SmallCNN
 
 Shape = tuple[int, ...]
 TIMM = "timm:"
@@ -26,54 +21,29 @@ PRETRAINED = ("efficientnet-lite0",)
 SMALL = 32  # pixels that the small CNN's first convolution should leave on the shorter side
 
 
-@dataclass(frozen=True)
-class Entry:
-    """How a named network is built: from (in_shape, n_classes) and options of these names.
+class Entry(NamedTuple):
+    """How a named network is built: from its first size (d or channels), classes and options.
 
-    Options None means that the network checks them itself.
+    `options` None means that the network checks them itself.
     """
 
     build: Callable[..., nn.Module]
-    takes_images: bool = True
     options: tuple[str, ...] | None = ()
+    takes_images: bool = True
 
 
-def _mlp(in_shape: Shape, n_classes: int, **options: Any) -> nn.Module:
-    return MLP(in_shape[0], n_classes, **options)
-
-
-def _small_cnn(in_shape: Shape, n_classes: int, **options: Any) -> nn.Module:
-    if min(in_shape[1:]) < 4:
-        raise InputError(f"small-cnn needs images of at least 4x4, got in_shape {in_shape}")
-    # The largest power of two that leaves enough pixels: 1 up to 63, 2 up to 127, 8 for 256.
-    stride = 1 << max(0, (min(in_shape[1:]) // SMALL).bit_length() - 1)
-    return SmallCNN(in_shape[0], n_classes, **{"stride": stride, **options})
-
-
-def _resnet(depth: int, in_shape: Shape, n_classes: int, **options: Any) -> nn.Module:
-    return ResNetCifar(depth, in_shape[0], n_classes, **options)
-
-
-def _resnext(in_shape: Shape, n_classes: int) -> nn.Module:
-    return ResNeXt50(in_shape[0], n_classes)
-
-
-def _efficientnet(in_shape: Shape, n_classes: int, **options: Any) -> nn.Module:
-    if in_shape[0] != 3:
-        raise InputError(f"efficientnet-lite0 needs 3 channels, got in_shape {in_shape}")
+def _efficientnet(n_channels: int, n_classes: int, **options: Any) -> nn.Module:
+    if n_channels != 3:
+        raise InputError(f"efficientnet-lite0 needs in_shape (3, H, W), got {n_channels} channels")
     return EfficientNetLite0(n_classes, **options)
 
 
-def _timm(name: str, in_shape: Shape, n_classes: int, **options: Any) -> nn.Module:
-    return timm_network(name, in_shape[0], n_classes, **options)
-
-
 _ENTRIES = {
-    "mlp": Entry(_mlp, takes_images=False, options=("hidden",)),
-    "small-cnn": Entry(_small_cnn, options=("width", "stride")),
-    **{f"resnet{depth}": Entry(partial(_resnet, depth), options=("width",)) for depth in DEPTHS},
-    "resnext50-32x4d": Entry(_resnext),
-    "efficientnet-lite0": Entry(_efficientnet, options=("pretrained",)),
+    "mlp": Entry(MLP, ("hidden",), takes_images=False),
+    "small-cnn": Entry(SmallCNN, ("width", "stride")),
+    **{f"resnet{depth}": Entry(partial(ResNetCifar, depth), ("width",)) for depth in DEPTHS},
+    "resnext50-32x4d": Entry(ResNeXt50),
+    "efficientnet-lite0": Entry(_efficientnet, ("pretrained",)),
 }
 
 
@@ -115,13 +85,15 @@ def build_network(
     463634
     """
     shape = _checked_shape(in_shape)
-    require_size("n_classes", n_classes)
+    require_whole("n_classes", n_classes)
     entry = _entry(name, options)
     if entry.takes_images != (len(shape) == 3):
         needed = "images, in_shape (channels, H, W)" if entry.takes_images else "vectors, (d,)"
         raise InputError(f"{name} needs {needed}, got in_shape {shape}")
+    if name == "small-cnn":
+        options = {"stride": _stride(shape), **options}
     with _drawing_from(seed):
-        return entry.build(shape, n_classes, **options)
+        return entry.build(shape[0], n_classes, **options)
 
 
 def input_statistics(
@@ -145,26 +117,36 @@ def input_statistics(
 def _entry(name: str, options: dict[str, Any]) -> Entry:
     """Return the entry of a name, once the options are known to be ones it takes."""
     if str(name).startswith(TIMM):
-        return Entry(partial(_timm, name.removeprefix(TIMM)), options=None)
+        return Entry(partial(timm_network, name.removeprefix(TIMM)), options=None)
     entry = _ENTRIES.get(str(name))
     if entry is None:
         raise InputError(
             f"network must be one of {', '.join(_ENTRIES)} or timm:NAME, got {name!r}"
             f"{did_you_mean(name, _ENTRIES)}"
         )
-    unknown = [option for option in options if option not in (entry.options or ())]
-    if unknown:
-        known = ", ".join(entry.options or ()) or "none"
-        raise InputError(
-            f"{name} takes these options: {known}; got {unknown[0]!r}"
-            f"{did_you_mean(unknown[0], entry.options or ())}"
-        )
+    known = entry.options or ()
+    for option in options:
+        if option not in known:
+            raise InputError(
+                f"{name} takes these options: {', '.join(known) or 'none'}; got {option!r}"
+                f"{did_you_mean(option, known)}"
+            )
     return entry
+
+
+def _stride(shape: Shape) -> int:
+    """Return the small CNN's: the largest power of two that leaves enough pixels.
+
+    1 up to 63 pixels, 2 up to 127, 8 for 256.
+    """
+    if min(shape[1:]) < 4:
+        raise InputError(f"small-cnn needs images of at least 4x4, got in_shape {shape}")
+    return 1 << max(0, (min(shape[1:]) // SMALL).bit_length() - 1)
 
 
 def _checked_shape(in_shape: Sequence[int]) -> Shape:
     try:
-        shape = tuple(require_size("in_shape", size) for size in in_shape)
+        shape = tuple(require_whole("in_shape", size) for size in in_shape)
     except TypeError:
         shape = ()
     if len(shape) not in (1, 3):

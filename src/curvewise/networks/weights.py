@@ -74,15 +74,13 @@ def _head_of_other_classes(
 ) -> list[str]:
     """Return the entries of the last linear layer if only their number of classes differs."""
     layer = find_last_linear(network)
-    weight, bias = (f"{layer}.{part}".removeprefix(".") for part in ("weight", "bias"))
-    expected, got = own[weight], state.get(weight)
-    if not isinstance(got, Tensor) or got.dim() != 2 or got.shape[1] != expected.shape[1]:
+    entries = (f"{layer}.{part}".removeprefix(".") for part in ("weight", "bias"))
+    head = [name for name in entries if name in own]
+    weight = state.get(head[0])
+    if not isinstance(weight, Tensor) or weight.dim() == 0 or len(weight) == len(own[head[0]]):
         return []
-    if got.shape[0] == expected.shape[0]:
-        return []
-    if bias not in own:
-        return [weight]
-    return [weight, bias] if _shape(state.get(bias)) == f"({got.shape[0]},)" else []
+    wanted = {name: str((len(weight), *own[name].shape[1:])) for name in head}
+    return head if all(_shape(state.get(name)) == wanted[name] for name in head) else []
 
 
 def _shape(value: object) -> str:

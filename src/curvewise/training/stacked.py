@@ -91,7 +91,7 @@ def fit_stacked(
 
     >>> import torch
     >>> from curvewise.losses.family import LinearDensity, LossFamily
-    >>> from curvewise.networks.mlp import MLP
+    >>> from curvewise.networks.small import MLP
     >>> families = [LossFamily(0.7, gamma, LinearDensity(0.0, 3.0, 0.33)) for gamma in (0.0, 0.2)]
     >>> x, y = torch.randn(40, 3), torch.arange(40) % 10 // 9
     >>> fitted = fit_stacked(lambda seed: MLP(3), families, x, y, Recipe(epochs=2))

