@@ -12,8 +12,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from test_schema import everything
 from test_store import VERSIONS, listed, planned, problem, result, scores_of
+from test_store_file import everything
 
 from curvewise.base.errors import InputError
 from curvewise.sweep import export as module

@@ -15,8 +15,8 @@ from hypothesis.extra.numpy import arrays
 
 from curvewise.base.errors import CurvewiseError, InputError
 from curvewise.sweep.plan import PlannedRun, Problem, Result
-from curvewise.sweep.records import packed, unpacked
 from curvewise.sweep.store import Record, Store, StoreError
+from curvewise.sweep.store_file import packed, unpacked
 
 N_TEST, N_VALIDATION = 300, 40
 VERSIONS = {"curvewise": "0.1.0", "torch": "2"}
@@ -72,6 +72,12 @@ def problem(fingerprint: str = "f0", validation: bool = True) -> Problem:
     )  # fmt: skip
 
 
+def missing(store: Store, sweep: int | str) -> list[str]:
+    """Return what is still to be trained, in the order of the sweep."""
+    states = ("pending", "failed")
+    return list(dict.fromkeys(r.identity for r in store.runs(sweep) if r.state in states))
+
+
 @pytest.fixture
 def store(tmp_path):
     with Store(tmp_path / "runs.db") as opened:
@@ -112,9 +118,8 @@ def test_nan_metrics_are_null_in_the_file(store):
     ((_, identity, _),) = runs = listed(planned())
     store.add_sweep("one", {}, runs)
     store.record([result(identity, metrics={"auc": math.nan})], "box", VERSIONS)
-    rows = sqlite3.connect(store.path).execute("SELECT auc, outcome FROM runs").fetchall()
-    assert rows[0][0] is None
-    assert json.loads(rows[0][1])["metrics"] == {"auc": None}
+    ((auc, outcome),) = sqlite3.connect(store.path).execute("SELECT auc, outcome FROM runs")
+    assert (auc, json.loads(outcome)["metrics"]) == (None, {"auc": None})
     assert math.isnan(store.run(identity).auc)
     assert math.isnan(store.status()[0].mean_auc)
 
@@ -144,18 +149,20 @@ def test_the_same_sweep_twice_is_one_and_known_runs_are_only_linked(store):
     first = store.add_sweep("a", {"seeds": [0]}, runs)
     store.record([result(runs[1][1])], "box", VERSIONS)
     assert store.add_sweep("a", {"seeds": [0]}, runs) == first
-    relabelled = listed(planned(1, label="mine"), planned(9, label="mine"))
-    second = store.add_sweep("b", {"seeds": [0]}, relabelled)
+    # One run under two labels is trained once and listed twice; a third time is no other.
+    relabelled = listed(*(planned(i, label=label) for i, label in ((1, "b"), (9, "b"), (9, "c"))))
+    second = store.add_sweep("b", {"seeds": [0]}, [*relabelled, relabelled[0]])
     assert second != first
     assert [(s.name, s.spec, s.runs) for s in store.sweeps()] == [
-        ("a", {"seeds": [0]}, 4), ("b", {"seeds": [0]}, 2),
-    ]  # fmt: skip
+        ("a", {"seeds": [0]}, 4),
+        ("b", {"seeds": [0]}, 3),
+    ]
     assert len(list(store.runs())) == 5
     assert [r.run.label for r in store.runs("a")] == ["VS"] * 4
     assert [r.run for r in store.runs("b")] == [run for run, _, _ in relabelled]
-    assert [r.state for r in store.runs("b")] == ["done", "pending"]
-    assert store.missing("b") == [relabelled[1][1]]
-    assert [r.identity for r in store.runs("b", label="mine", state="done")] == [runs[1][1]]
+    assert [r.state for r in store.runs("b")] == ["done", "pending", "pending"]
+    assert missing(store, "b") == [relabelled[1][1]]
+    assert [r.identity for r in store.runs("b", label="b", state="done")] == [runs[1][1]]
     assert list(store.runs("b", label="VS")) == []
 
 
@@ -164,38 +171,41 @@ def test_changed_data_replace_the_runs_of_a_sweep_and_lose_none(store):
     sweep = store.add_sweep("a", {}, old)
     store.record([result(old[0][1])], "box", VERSIONS)
     assert store.add_sweep("a", {}, new) == sweep
-    assert store.missing(sweep) == [identity for _, identity, _ in new]
+    assert missing(store, sweep) == [identity for _, identity, _ in new]
     assert store.run(old[0][1]).state == "done"
 
 
-def test_a_name_stands_for_its_latest_sweep(store):
-    first = store.add_sweep("a", {"seeds": [0]}, listed(planned(0)))
-    store.add_sweep("a", {"seeds": [0, 1]}, listed(planned(0), planned(1, seed=1)))
-    assert len(list(store.runs("a"))) == 2
-    assert len(list(store.runs(first))) == 1
+def test_a_spec_that_returns_is_the_latest_again_and_nothing_is_trained_twice(store):
+    old, new = listed(planned(0), planned(1)), listed(planned(0), planned(2))
+    first = store.add_sweep("a", {"n": 1}, old)
+    other = store.add_sweep("b", {"n": 1}, old)
+    store.record([result(identity) for _, identity, _ in old], "box", VERSIONS)
+    second = store.add_sweep("a", {"n": 2}, new)
+    assert missing(store, "a") == [new[1][1]]  # the name stands for its latest sweep
+    store.record([result(new[1][1])], "box", VERSIONS)
+    third = store.add_sweep("a", {"n": 1}, old)
+    assert [r.identity for r in store.runs("a")] == [identity for _, identity, _ in old]
+    assert missing(store, "a") == []
+    assert len(list(store.runs(second))) == 2
+    assert store.add_sweep("a", {"n": 1}, old) == third > second > other > first
+    assert [(s.name, s.spec["n"], s.runs) for s in store.sweeps()] == [
+        ("b", 1, 2),
+        ("a", 2, 2),
+        ("a", 1, 2),
+    ]
+    assert len(list(store.runs())) == 3
 
 
-def test_one_run_under_two_labels_is_trained_once_and_listed_twice(store):
-    runs = listed(planned(0), planned(0, label="again"), planned(0))
-    sweep = store.add_sweep("a", {}, runs)
-    assert store.missing(sweep) == [runs[0][1]]
-    assert [r.run.label for r in store.runs(sweep)] == ["VS", "again"]
-    assert len(list(store.runs())) == 1
-
-
-def test_missing_is_what_is_neither_done_nor_diverged_in_order(store):
+def test_finished_are_done_and_diverged_runs_in_whatever_order_they_are_listed(store):
     runs = listed(*(planned(i) for i in (3, 1, 2, 0)))
-    sweep = store.add_sweep("a", {}, runs)
     ids = [identity for _, identity, _ in runs]
-    assert store.missing(sweep) == ids
+    sweep, backward = store.add_sweep("a", {}, runs), store.add_sweep("b", {}, runs[::-1])
     states = ("done", "failed", "diverged")
-    count = store.record(
-        [result(i, state, scores=None) for i, state in zip(ids, states, strict=False)], "b", {}
-    )
-    assert count == 3
-    assert store.missing(sweep) == [ids[1], ids[3]]
-    backward = store.add_sweep("b", {}, runs[::-1])
-    assert store.missing(backward) == [ids[3], ids[1]]
+    results = [result(i, state, scores=None) for i, state in zip(ids, states, strict=False)]
+    assert store.record(results, "b", {}) == 3
+    assert store.finished([*ids, "unknown"]) == {ids[0], ids[2]}
+    assert store.finished(ids[1:]) == {ids[2]}
+    assert missing(store, backward) == [ids[3], ids[1]]
     assert [r.identity for r in store.runs(backward)] == ids[::-1]
     assert [r.identity for r in store.runs(sweep, state="failed")] == [ids[1]]
 
@@ -272,7 +282,7 @@ def test_score_matrix_has_a_row_a_run(store):
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda s: s.missing("fashion"), r"one of 'fashions' in .*did you mean 'fashions'\?"),
+        (lambda s: s.status("fashion"), r"one of 'fashions' in .*did you mean 'fashions'\?"),
         (lambda s: s.status(17), "got 17"),
         (lambda s: s.runs("x"), "got 'x'"),
         (lambda s: s.runs(state="finished"), "must be one of 'pending'"),
@@ -295,15 +305,11 @@ def test_bad_questions_are_answered_in_one_sentence(call, message, store):
 )
 def test_packing_keeps_every_bit(scores, labels):
     for array, kind in ((scores, "<f4"), (labels, "<i8")):
-        found = unpacked(Path("x"), packed(array, kind), kind)
+        found = unpacked(packed(array, kind), kind)
         assert found.tobytes() == array.tobytes()
         assert found.shape == array.shape
-
-
-def test_strided_and_wide_scores_are_packed_as_float32():
-    wide = np.linspace(-3, 3, 20)[::2]
-    found = unpacked(Path("x"), packed(wide, "<f4"), "<f4")
-    np.testing.assert_array_equal(found, wide.astype(np.float32))
+    wide = np.linspace(-3, 3, 20)[::2]  # neither float32 nor contiguous
+    assert unpacked(packed(wide, "<f4"), "<f4").tolist() == wide.astype(np.float32).tolist()
 
 
 @settings(max_examples=10, deadline=None)
@@ -371,7 +377,7 @@ def test_a_full_disk_loses_nothing_and_the_store_goes_on(store):
     with pytest.raises(StoreError, match=r"the disk is full.*nothing recorded so far is lost"):
         store.record([result(i) for i in ids[10:]], "box", {})
     assert issubclass(StoreError, CurvewiseError)
-    assert store.missing(sweep) == ids[10:]
+    assert missing(store, sweep) == ids[10:]
     store._connection.execute("PRAGMA max_page_count = 1000000")
     assert store.record([result(i) for i in ids[10:]], "box", {}) == 30
     np.testing.assert_array_equal(store.score_matrix(ids), [scores_of(i) for i in ids])

@@ -19,8 +19,7 @@ from curvewise.report.page_input import CopyTexts, PageInput, PageModel
 from curvewise.report.page_library import told_missing
 from curvewise.sweep.methods import METHODS, evaluation_lambda, make_objective
 from curvewise.sweep.plan import PlannedRun
-from curvewise.sweep.records import KnownProblem, Record
-from curvewise.sweep.store import Store
+from curvewise.sweep.store import KnownProblem, Record, Store
 from curvewise.training.recipe import preset
 
 TRAINED = ("vs", "lct", "ce", "logit-adjustment")  # methods that `curvewise train` has too

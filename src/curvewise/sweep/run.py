@@ -63,8 +63,9 @@ def run_sweep(
     """
     with store.writing():
         plan = make_plan(spec, describe, on_read=on_read)
-        sweep = store.add_sweep(spec.name, spec.to_dict(), plan.rows)
-        missing = set(store.missing(sweep))
+        store.add_sweep(spec.name, spec.to_dict(), plan.rows)
+        missing = {identity for _, identity, _ in plan.rows}
+        missing -= store.finished(missing)
         total = len({identity for _, identity, _ in plan.rows})
         progress = SweepProgress(total - len(missing), total, at_start=total - len(missing))
         waiting = [stack for stack in plan.stacks if missing.intersection(stack.identities)]

@@ -10,10 +10,12 @@ a killed process leaves all of it or nothing; a finished run is never written ag
 """
 
 import json
+import math
 import sqlite3
-from collections.abc import Iterator, Mapping, Sequence
+import zlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, Self, get_args
 
@@ -21,24 +23,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from curvewise.base.errors import InputError, did_you_mean, require_choice
-from curvewise.sweep import schema
-from curvewise.sweep.membership import now, register
 from curvewise.sweep.plan import PlannedRun, Problem, Result, State
-from curvewise.sweep.recording import FINAL, write_result
-from curvewise.sweep.records import (
-    KnownProblem,
-    Record,
-    StatusRow,
+from curvewise.sweep.store_file import (
+    FINAL,
+    VERSION,
     StoreError,
-    Sweep,
+    connect,
     damaged,
+    explained,
+    latest_sweep,
+    now,
     number_of,
     packed,
-    read_summed,
-    summed,
     unpacked,
+    write_result,
+    writer_lock,
 )
-from curvewise.sweep.writer_lock import writer_lock
 
 __all__ = ["KnownProblem", "Record", "StatusRow", "Store", "StoreError", "Sweep"]
 
@@ -46,11 +46,72 @@ Part = Literal["test", "validation"]
 STATES = ("pending", *get_args(State))
 
 # What a `Record` is made of, and where from: all runs (r), or those of one sweep (m).
-COLUMNS = (
-    "r.identity, r.fingerprint, r.state, r.attempts, r.plan, r.plan_sum, r.outcome, r.outcome_sum"
-)
+COLUMNS = "r.identity, r.fingerprint, r.state, r.attempts, r.plan, r.outcome"
 ALL_RUNS = "FROM runs r WHERE TRUE"
 OF_SWEEP = "FROM membership m CROSS JOIN runs r ON r.id = m.run WHERE m.sweep = ?"
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """A registered sweep: its spec as plain data, and how many runs it has."""
+
+    id: int
+    name: str
+    spec: dict[str, Any]
+    created: str
+    runs: int
+
+
+@dataclass(frozen=True)
+class KnownProblem:
+    """What a store keeps of a problem; `Store.labels` has the labels."""
+
+    task: str
+    beta: float | None
+    seed: int
+    class_names: tuple[str, ...]
+    class_counts: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Record:
+    """A run and what became of it, without its scores.
+
+    `state` is "pending", "done", "diverged" or "failed", `finished` an ISO time in UTC.
+    """
+
+    identity: str
+    fingerprint: str
+    run: PlannedRun
+    state: str
+    attempts: int
+    metrics: dict[str, float]
+    seconds: float
+    message: str = ""
+    machine: str = ""
+    versions: dict[str, str] | None = None
+    finished: str | None = None
+
+    @property
+    def auc(self) -> float:
+        """Area under the ROC curve on the test part, nan if there is none."""
+        return self.metrics.get("auc", math.nan)
+
+
+@dataclass(frozen=True)
+class StatusRow:
+    """Runs of one label (on one task, unless `task` is None); AUC is over those done."""
+
+    task: str | None
+    label: str
+    pending: int
+    done: int
+    diverged: int
+    failed: int
+    mean_auc: float
+    min_auc: float
+    max_auc: float
+    seconds: float
 
 
 class Store:
@@ -64,28 +125,7 @@ class Store:
         self.path = Path(path).resolve()
         self.readonly = readonly
         self._writing = False
-        self._connection = schema.connect(self.path, readonly=readonly)
-        try:
-            self._bring_up_to_date()
-        except BaseException:
-            self.close()
-            raise
-
-    def _bring_up_to_date(self) -> None:
-        version, latest = schema.version_of(self._connection), max(schema.MIGRATIONS)
-        if version == latest:
-            return
-        if self.readonly:  # by a connection of its own: this one cannot write
-            try:
-                Store(self.path).close()
-            except StoreError as error:
-                raise StoreError(
-                    f"the store {self.path} has version {version} and must be brought to {latest} "
-                    f"before it is read: {error}"
-                ) from None
-            return
-        with self.writing(), schema.explained(self.path):
-            schema.migrate(self._connection)
+        self._connection = connect(self.path, readonly=readonly)
 
     def __enter__(self) -> Self:
         return self
@@ -119,7 +159,7 @@ class Store:
     @contextmanager
     def snapshot(self) -> Iterator[None]:
         """Let all reading in the block see one moment, whatever is recorded meanwhile."""
-        with schema.explained(self.path):
+        with explained(self.path):
             self._connection.execute("BEGIN")
             try:
                 yield
@@ -128,14 +168,10 @@ class Store:
 
     @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
-        with self.writing(), schema.explained(self.path):
+        with self.writing(), explained(self.path):
             self._connection.execute("BEGIN IMMEDIATE")
-            try:
+            with self._connection:  # which commits, or rolls back
                 yield self._connection
-                self._connection.execute("COMMIT")
-            except BaseException:
-                self._connection.rollback()
-                raise
 
     def add_sweep(
         self, name: str, spec: Mapping[str, Any], runs: Sequence[tuple[PlannedRun, str, str]]
@@ -150,23 +186,42 @@ class Store:
             raise InputError(f"a sweep must have one run or more, {name!r} has none")
         text = json.dumps(spec, allow_nan=False)
         with self._transaction() as connection:
-            return register(connection, name, text, runs)
+            connection.execute(f"PRAGMA user_version = {VERSION}")
+            sweep = latest_sweep(connection, name, text)
+            connection.executemany(
+                "INSERT OR IGNORE INTO runs (identity, fingerprint, task, label, plan, plan_sum) "
+                "VALUES (?, ?, ?, ?, ?, 0)",
+                (
+                    (identity, fingerprint, run.task, run.label, json.dumps(vars(run)))
+                    for run, identity, fingerprint in runs
+                ),
+            )
+            connection.execute("DELETE FROM membership WHERE sweep = ?", (sweep,))
+            connection.executemany(
+                "INSERT OR IGNORE INTO membership (sweep, position, run, label, number) "
+                "SELECT ?, ?, id, ?, ? FROM runs WHERE identity = ?",
+                (
+                    (sweep, position, run.label, run.number, identity)
+                    for position, (run, identity, _) in enumerate(runs)
+                ),
+            )
+        return sweep
 
     def add_problem(self, problem: Problem, task: str, beta: float | None, seed: int) -> None:
         """Keep the labels, class names and class counts of a problem; once is enough."""
         counts = np.bincount(problem.y_train, minlength=len(problem.class_names)).tolist()
-        about = KnownProblem(task, beta, seed, tuple(problem.class_names), tuple(counts))
+        about = KnownProblem(task, beta, seed, problem.class_names, tuple(counts))
         kept = problem.y_validation
         row = (
             problem.fingerprint,
-            *summed(asdict(about)),
+            json.dumps(vars(about), allow_nan=False),
             len(problem.y_test),
             packed(problem.y_test, "<i8"),
             None if kept is None else len(kept),
             None if kept is None else packed(kept, "<i8"),
         )
         with self._transaction() as connection:
-            connection.execute("INSERT OR IGNORE INTO problems VALUES (?, ?, ?, ?, ?, ?, ?)", row)
+            connection.execute("INSERT OR IGNORE INTO problems VALUES (?, ?, 0, ?, ?, ?, ?)", row)
 
     def record(self, results: Sequence[Result], machine: str, versions: Mapping[str, str]) -> int:
         """Write down what a stack gave, all of it or nothing; return how many runs are new.
@@ -177,15 +232,7 @@ class Store:
         with self._transaction() as connection:
             return sum(write_result(connection, result, about) for result in results)
 
-    def missing(self, sweep: int | str) -> list[str]:
-        """Return the identities that are neither done nor diverged, in the order of the sweep."""
-        rows = self._rows(
-            f"SELECT r.identity {OF_SWEEP} AND r.state NOT IN (?, ?) ORDER BY m.position",
-            (self._sweep_id(sweep), *FINAL),
-        )
-        return list(dict.fromkeys(row[0] for row in rows))
-
-    def finished(self, identities: Sequence[str]) -> set[str]:
+    def finished(self, identities: Iterable[str]) -> set[str]:
         """Return those of the identities that are done or diverged, of whatever sweep."""
         known = self._rows("SELECT identity FROM runs WHERE state IN (?, ?)", FINAL)
         return {identity for (identity,) in known} & set(identities)
@@ -193,13 +240,11 @@ class Store:
     def sweeps(self) -> list[Sweep]:
         """Return the registered sweeps, oldest first; of one name, the last is the one in force."""
         rows = self._rows(
-            "SELECT id, name, created, (SELECT COUNT(*) FROM membership WHERE sweep = id), "
-            "spec, spec_sum FROM sweeps ORDER BY id"
+            "SELECT id, name, spec, created, (SELECT COUNT(*) FROM membership WHERE sweep = id) "
+            "FROM sweeps ORDER BY id"
         )
-        return [
-            Sweep(id, name, read_summed(self.path, spec, total, created), created, runs)
-            for id, name, created, runs, spec, total in rows
-        ]
+        with self._understood():
+            return [Sweep(id, name, json.loads(spec), *rest) for id, name, spec, *rest in rows]
 
     def run(self, identity: str) -> Record:
         """Return one run by its identity."""
@@ -244,7 +289,7 @@ class Store:
             f"SUM(r.seconds) {source} GROUP BY {task}, {alias}.label ORDER BY MIN({order})",
             values,
         )
-        return [_status_row(row) for row in rows]
+        return [StatusRow(*row[:6], *map(number_of, row[6:])) for row in rows]
 
     def scores(self, identity: str, part: Part = "test") -> NDArray[np.float32]:
         """Return the scores (n,) of a run on the test or validation part."""
@@ -255,7 +300,8 @@ class Store:
             (identity, part),
         )
         for (data,) in rows:
-            return unpacked(self.path, data, "<f4").astype(np.float32, copy=False)
+            with self._understood():
+                return unpacked(data, "<f4").astype(np.float32, copy=False)
         record = self.run(identity)
         raise InputError(
             f"run {identity} must have {part} scores, it has none and its state is {record.state}"
@@ -273,27 +319,29 @@ class Store:
 
     def problem(self, fingerprint: str) -> KnownProblem:
         """Return what is known of the data with a fingerprint."""
-        row = self._problem_row("about, about_sum", fingerprint)
-        known = read_summed(self.path, *row)
-        names, counts = tuple(known.pop("class_names")), tuple(known.pop("class_counts"))
-        return KnownProblem(**known, class_names=names, class_counts=counts)
+        text = self._of_problem("about", fingerprint)
+        with self._understood():
+            known = json.loads(text)
+            names, counts = tuple(known.pop("class_names")), tuple(known.pop("class_counts"))
+            return KnownProblem(**known, class_names=names, class_counts=counts)
 
     def labels(self, fingerprint: str, part: Part = "test") -> NDArray[np.int64]:
         """Return the labels (n,) of the test or validation part of a problem."""
         require_choice("part", part, get_args(Part))
-        (data,) = self._problem_row(part, fingerprint)
+        data = self._of_problem(part, fingerprint)
         if data is None:
             raise InputError(f"the data {fingerprint} must have a {part} part, they have none")
-        return unpacked(self.path, data, "<i8").astype(np.int64, copy=False)
+        with self._understood():
+            return unpacked(data, "<i8").astype(np.int64, copy=False)
 
-    def _problem_row(self, columns: str, fingerprint: str) -> Any:
-        query = f"SELECT {columns} FROM problems WHERE fingerprint = ?"
+    def _of_problem(self, column: str, fingerprint: str) -> Any:
+        query = f"SELECT {column} FROM problems WHERE fingerprint = ?"
         for row in self._rows(query, (fingerprint,)):
-            return row
+            return row[0]
         raise InputError(f"{self.path} must hold the data asked for, got {fingerprint!r}")
 
     def _rows(self, query: str, values: Sequence[Any] = ()) -> Iterator[Any]:
-        with schema.explained(self.path):
+        with explained(self.path):
             # `yield from` would close the cursor of an abandoned reading, maybe after the store.
             for row in self._connection.execute(query, values):  # noqa: UP028
                 yield row
@@ -306,29 +354,31 @@ class Store:
 
     def _sweep_id(self, sweep: int | str) -> int:
         known = list(self._rows("SELECT id, name FROM sweeps ORDER BY id"))
-        found = [id for id, name in known if sweep in (id, name)]
-        if not found:
+        matching = [id for id, name in known if sweep in (id, name)]
+        if not matching:
             names = list(dict.fromkeys(name for _, name in known))
             raise InputError(
                 f"sweep must be one of {', '.join(map(repr, names)) or 'none yet'} in {self.path}, "
                 f"got {sweep!r}{did_you_mean(sweep, names)}"
             )
-        return int(found[-1])
+        return int(matching[-1])
 
     def _record_of(self, row: Sequence[Any]) -> Record:
-        identity, fingerprint, state, attempts, plan, plan_sum, outcome, outcome_sum = row[:8]
-        label, number = row[8:]
-        run = PlannedRun(**read_summed(self.path, plan, plan_sum, fingerprint))
-        run = replace(run, label=label, number=run.number if number is None else number)
-        if outcome is None and (state, attempts) == ("pending", 0):
-            return Record(identity, fingerprint, run, state, 0, {}, 0.0)
-        about = read_summed(self.path, outcome, outcome_sum, attempts)
-        if about.pop("state") != state:
-            raise damaged(self.path, f"run {identity} has two states")
-        metrics = {name: number_of(value) for name, value in about.pop("metrics").items()}
-        return Record(identity, fingerprint, run, state, attempts, metrics, **about)
+        identity, fingerprint, state, attempts, plan, outcome, label, number = row
+        with self._understood():
+            run = PlannedRun(**json.loads(plan))
+            run = replace(run, label=label, number=run.number if number is None else number)
+            if outcome is None:
+                return Record(identity, fingerprint, run, state, attempts, {}, 0.0)
+            about = json.loads(outcome)
+            del about["state"]
+            metrics = {name: number_of(value) for name, value in about.pop("metrics").items()}
+            return Record(identity, fingerprint, run, state, attempts, metrics, **about)
 
-
-def _status_row(row: Sequence[Any]) -> StatusRow:
-    task, label, pending, done, diverged, failed, *numbers = row
-    return StatusRow(task, label, pending, done, diverged, failed, *map(number_of, numbers))
+    @contextmanager
+    def _understood(self) -> Iterator[None]:
+        """Say that the store is damaged where a row cannot be what was written."""
+        try:
+            yield
+        except (AttributeError, KeyError, TypeError, ValueError, zlib.error) as error:
+            raise damaged(self.path, error) from error
