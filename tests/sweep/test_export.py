@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from test_store import VERSIONS, listed, planned, problem, result, scores_of
+from test_store import VERSIONS, listed, missing, planned, problem, result, scores_of
 from test_store_file import everything
 
 from curvewise.base.errors import InputError
@@ -243,7 +243,7 @@ def test_a_disk_that_is_full_and_then_read_only(small_disk):
     with Store(path) as store:
         assert [record.identity for record in store.runs(state="done")] == kept
         store.add_sweep("some", {}, runs)
-        store.record([result(i) for i in store.missing("some")], "box", {})
+        store.record([result(i) for i in missing(store, "some")], "box", {})
         store.add_problem(problem(), "digits:8", 100.0, 0)
     expected = everything(path)
     subprocess.run([*remount[:2], "remount,ro", str(small_disk)], check=True)
