@@ -3,8 +3,12 @@
 import sys
 from collections.abc import Iterator
 
+import hypothesis
 import pytest
 import torch
+
+hypothesis.settings.register_profile("whatever the clock says", deadline=None)
+hypothesis.settings.load_profile("whatever the clock says")
 
 
 @pytest.fixture(autouse=True)

@@ -37,7 +37,7 @@ def test_alpha_solves_its_equation_to_1e_12(omega):
     tau=st.floats(0, 4),
     z0=st.floats(-5, 5),
 )
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 def test_both_labels_cost_the_same_on_the_line(beta, omega, gamma, tau, z0):
     line = cw.break_even(beta, omega, gamma, tau)
     logits = torch.tensor([[z0, line.z1(z0)]] * 2, dtype=torch.float64)

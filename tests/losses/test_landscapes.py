@@ -62,7 +62,7 @@ def test_the_line_is_where_a_root_finder_finds_it(setting):
     gamma=st.floats(0, 0.7),
     tau=st.floats(0, 3.5),
 )
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_the_line_parts_the_signs(beta, omega, gamma, tau):
     found = loss_landscape(beta, omega=omega, gamma=gamma, tau=tau, points=21)
     right, total = separated(found)
@@ -101,7 +101,7 @@ def test_tau_shifts_the_whole_landscape(beta, tau):
 
 
 @given(omega=st.floats(0.001, 0.999), p1=st.floats(1e-6, 1 - 1e-6))
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 def test_weighted_cross_entropy_is_two_logarithms(omega, p1):
     majority, minority = weighted_cross_entropy(omega, p1)
     assert float(majority) == pytest.approx(-(1 - omega) * log1p(-p1), rel=1e-8)

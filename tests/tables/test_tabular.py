@@ -12,8 +12,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from curvewise.base.errors import InputError
-from curvewise.tables.column_values import column_levels, level_text
 from curvewise.tables.encoder import TableEncoder
+from curvewise.tables.reading import column_levels, level_text
 
 MIXED = pd.DataFrame(
     {
@@ -42,8 +42,7 @@ def encoded(encoder: TableEncoder, table: pd.DataFrame) -> dict[str, list[float]
 def standardised(values: list[float], x: float) -> float:
     """The formula of the docstring, with lists."""
     ordered, n = sorted(values), len(values)
-    low = ordered[math.ceil(0.005 * (n - 1))]
-    high = ordered[math.floor(0.995 * (n - 1))]
+    low, high = ordered[math.ceil(0.005 * (n - 1))], ordered[math.floor(0.995 * (n - 1))]
     cut = [min(max(value, low), high) for value in values]
     mean = sum(cut) / n
     deviation = math.sqrt(sum((value - mean) ** 2 for value in cut) / n)
@@ -54,16 +53,8 @@ def standardised(values: list[float], x: float) -> float:
 def test_what_comes_out_of_each_kind_of_column() -> None:
     with pytest.warns(UserWarning, match="column 'name' is dropped: 40 categories in 40 rows"):
         encoder = TableEncoder().fit(MIXED)
-    assert encoder.feature_names == [
-        "age",
-        "age=(missing)",
-        "smoker",
-        "since",
-        "since=(missing)",
-        "job=cook",
-        "job=nurse",
-        "job=(missing)",
-    ]
+    expected = "age age=(missing) smoker since since=(missing) job=cook job=nurse job=(missing)"
+    assert encoder.feature_names == expected.split()
     assert encoder.dropped == {"always": "constant", "name": "40 categories in 40 rows"}
     out = encoded(encoder, MIXED.iloc[:4])
     assert out["age=(missing)"] == [0, 0, 1, 0]
@@ -143,13 +134,10 @@ def test_rare_and_further_levels_are_one_and_unknown_ones_go_there() -> None:
     assert encoder.feature_names == ["x=a", "x=b", "x=c", "x=(other)"]
     out = encoded(encoder, pd.DataFrame({"x": ["a", "d", "new"]}))
     assert out["x=(other)"] == [0, 1, 1]
+    small = pd.DataFrame({"x": ["a"] * 47 + ["b"] * 3})
+    assert fitted(small).feature_names == ["x=a", "x=b"]
     without = fitted(pd.DataFrame({"x": ["a", "b"] * 50}))
     assert without.transform(pd.DataFrame({"x": ["new"]})).tolist() == [[0, 0]]
-
-
-def test_small_tables_keep_their_small_levels() -> None:
-    column = ["a"] * 47 + ["b"] * 3
-    assert fitted(pd.DataFrame({"x": column})).feature_names == ["x=a", "x=b"]
 
 
 def test_levels_that_are_all_rare_are_dropped() -> None:
@@ -180,12 +168,11 @@ def test_columns_are_found_by_name_and_dropped_or_further_ones_are_not_needed() 
     encoder = fitted(MIXED)
     shuffled = MIXED[["job", "since", "smoker", "age"]].assign(further="word")
     np.testing.assert_array_equal(encoder.transform(shuffled), encoder.transform(MIXED))
+    assert encoder.transform(MIXED.iloc[:0]).shape == (0, 8)
+    with pytest.raises(InputError, match="must be fitted before transform"):
+        TableEncoder().transform(MIXED)
     with pytest.raises(InputError, match="lacks 'age', 'job'; did you mean 'agee'"):
         encoder.transform(shuffled.rename(columns={"age": "agee", "job": "work"}))
-
-
-def test_no_rows_give_no_features() -> None:
-    assert fitted(MIXED).transform(MIXED.iloc[:0]).shape == (0, 8)
 
 
 def test_the_state_survives_json_and_gives_the_same_features() -> None:
@@ -216,41 +203,28 @@ NUMBERS = [str(i) for i in range(100)]
     ("table", "sentence"),
     [
         ([[1, 2]], "columns must be a pandas DataFrame, got list"),
-        (pd.DataFrame(), "a table must have rows and columns, got shape (0, 0)"),
-        (pd.DataFrame({"a": []}), "a table must have rows and columns, got shape (0, 1)"),
-        (pd.DataFrame([[1, 2]], columns=["a", "a"]), "column names must differ, got 'a' twice"),
+        (pd.DataFrame(), "rows and columns, got shape (0, 0)"),
+        (pd.DataFrame({"a": []}), "rows and columns, got shape (0, 1)"),
+        (pd.DataFrame([[1, 2]], columns=["a", "a"]), "names must differ, got 'a' twice"),
         (
             pd.DataFrame({"a": [1.0, math.inf]}, index=[7, 8]),
-            "column 'a' must be finite, got inf in row 8",
+            "must be finite, got inf in row 8",
         ),
-        (
-            pd.DataFrame({"a": ["1", "-inf"]}),
-            "column 'a' must be finite, got -inf in row 1",
-        ),
-        (
-            pd.DataFrame({"a": [*NUMBERS, "abc", None]}),
-            "column 'a' must hold a number in every row, got 'abc' in row 100 (1 such of 102 rows)",
-        ),
-        (
-            pd.DataFrame({"a": [*NUMBERS, *NUMBERS, *NUMBERS, "-"]}),
-            "column 'a' must hold a number in every row, got '-' in row 300 (1 such of 301 rows)",
-        ),
-        (pd.DataFrame({"a": [1 + 2j, 1]}), "column 'a' must hold real numbers, got complex ones"),
-        (
-            pd.DataFrame({"a": [[1], [2]]}),
-            "column 'a' must hold numbers, text or dates, got list",
-        ),
+        (pd.DataFrame({"a": ["1", "-inf"]}), "'a' must be finite, got -inf in row 1"),
+        (pd.DataFrame({"a": [*NUMBERS, "abc", None]}), "got 'abc' in row 100 (1 such of 102 rows)"),
+        (pd.DataFrame({"a": [*NUMBERS * 3, "-"]}), "got '-' in row 300 (1 such of 301 rows)"),
+        (pd.DataFrame({"a": [1 + 2j, 1]}), "'a' must hold real numbers, got complex ones"),
+        (pd.DataFrame({"a": [[1], [2]]}), "'a' must hold numbers, text or dates, got list"),
         (
             pd.DataFrame({"a": ["x", "y", "z"], "b": [1, 1, 1], "c": [None] * 3}),
-            "a table must have a column of use as a feature, got 'a' (3 categories in 3 rows), "
-            "'b' (constant), 'c' (empty)",
+            "got 'a' (3 categories in 3 rows), 'b' (constant), 'c' (empty)",
         ),
     ],
 )
 def test_a_table_that_cannot_be_used_is_refused(table: pd.DataFrame, sentence: str) -> None:
     with pytest.raises(InputError) as caught:
         TableEncoder().fit(table)
-    assert str(caught.value) == sentence
+    assert sentence in str(caught.value)
 
 
 def test_codes_with_letters_among_many_numbers_are_categories() -> None:
@@ -264,10 +238,7 @@ def test_codes_with_letters_among_many_numbers_are_categories() -> None:
     ("table", "sentence"),
     [
         ({"x": [1.0, math.inf], "d": ["2020-01-01"] * 2}, "column 'x' must be finite, got inf"),
-        (
-            {"x": ["1", "one"], "d": ["2020-01-01"] * 2},
-            "must hold a number in every row, got 'one'",
-        ),
+        ({"x": ["1", "one"], "d": ["2020-01-01"] * 2}, "a number in every row, got 'one'"),
         ({"x": [1, 2], "d": ["2020-01-01", "soon"]}, "must hold a date in every row, got 'soon'"),
         ({"x": pd.to_datetime(["2020-01-01"] * 2), "d": ["2020-01-01"] * 2}, "got dates"),
     ],
@@ -278,21 +249,9 @@ def test_rows_that_cannot_be_encoded_are_refused(table: dict[str, object], sente
         fitted(train).transform(pd.DataFrame(table))
 
 
-def test_a_new_encoder_transforms_nothing() -> None:
-    with pytest.raises(InputError, match="must be fitted before transform"):
-        TableEncoder().transform(MIXED)
-
-
 def test_levels_are_text_without_blanks() -> None:
-    assert [level_text(x) for x in (1, 1.0, "1 ", np.float64(2), 0.5, True, 1e300)] == [
-        "1",
-        "1",
-        "1",
-        "2",
-        "0.5",
-        "True",
-        "1e+300",
-    ]
+    texts = [level_text(x) for x in (1, 1.0, "1 ", np.float64(2), 0.5, True, 1e300)]
+    assert texts == ["1", "1", "1", "2", "0.5", "True", "1e+300"]
     codes, texts = column_levels(pd.Series(["b", " a", None, "", "b "]))
     assert (codes.tolist(), texts) == ([0, 1, -1, -1, 0], ["b", "a"])
 
@@ -328,7 +287,7 @@ def tables(draw: st.DrawFn) -> tuple[pd.DataFrame, pd.DataFrame]:
 
 
 @given(tables())
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow])
 def test_whatever_comes_in_what_comes_out_is_finite(
     parts: tuple[pd.DataFrame, pd.DataFrame],
 ) -> None:

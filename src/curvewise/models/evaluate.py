@@ -28,7 +28,7 @@ from curvewise.roc.curve import roc_curve
 from curvewise.roc.interval import auc_interval
 from curvewise.roc.metrics import binary_metrics
 from curvewise.roc.operating import OperatingPoint, choose_operating_point, operating_point
-from curvewise.tables.column_values import column_levels
+from curvewise.tables.reading import column_levels
 from curvewise.training.model import Model
 
 RATES = (0.001, 0.01, 0.1)

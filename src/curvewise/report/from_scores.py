@@ -14,7 +14,7 @@ from curvewise.estimator.classifier import FamilyClassifier
 from curvewise.models.evaluate import table_file
 from curvewise.report.page_input import CopyTexts, PageInput
 from curvewise.report.page_scores import scores_input
-from curvewise.tables.column_values import column_levels
+from curvewise.tables.reading import column_levels
 
 SCORES = ("score", "probability")  # columns that are scores unless others are named
 ESTIMATOR = """import curvewise as cw

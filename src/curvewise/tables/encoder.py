@@ -11,13 +11,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from curvewise.base.errors import InputError, did_you_mean
-from curvewise.tables.column_values import (
-    Column,
-    Floats,
-    column_kind,
-    column_levels,
-    column_numbers,
-)
+from curvewise.tables.reading import Column, Floats, column_kind, column_levels, column_numbers
 
 Features = NDArray[np.float32]
 
@@ -61,7 +55,7 @@ class CategoryColumn:
 
     name: str
     kind: str  # "category"
-    levels: tuple[str, ...]
+    levels: list[str]
     other: bool
     missing: bool
 
@@ -69,7 +63,7 @@ class CategoryColumn:
     def features(self) -> list[str]:
         """Names of the columns that come out."""
         last = ["(other)"] * self.other + ["(missing)"] * self.missing
-        return [f"{self.name}={level}" for level in (*self.levels, *last)]
+        return [f"{self.name}={level}" for level in self.levels + last]
 
     def encode(self, column: Column) -> tuple[Features, int]:
         """Return the features (n, k), and how many values are missing unexpectedly."""
@@ -182,7 +176,7 @@ class TableEncoder:
         if not kept and not missing:
             return f"{len(texts)} categories, none with {enough} rows or more"
         return CategoryColumn(
-            name, "category", tuple(sorted(kept)), other=len(kept) < len(texts), missing=missing
+            name, "category", sorted(kept), other=len(kept) < len(texts), missing=missing
         )
 
     def transform(self, columns: pd.DataFrame) -> Features:
@@ -210,31 +204,20 @@ class TableEncoder:
             )
         return features
 
-    def unknown_levels(self, columns: pd.DataFrame) -> dict[str, tuple[int, str]]:
-        """Return, by column, how many rows have a category that `fit` did not, and one of these.
+    def warn_of_unknown_levels(self, columns: pd.DataFrame) -> None:
+        """Warn, in one sentence for all columns, of rows with a category that `fit` did not see.
 
         Where `fit` had rare ones, all others count as such.
-
-        >>> encoder = TableEncoder(min_rows=1).fit(pd.DataFrame({"city": ["Rome", "Oslo"] * 9}))
-        >>> encoder.unknown_levels(pd.DataFrame({"city": ["Rome", "Bern", "Bern"]}))
-        {'city': (2, 'Bern')}
         """
-        table, found = _named(columns), {}
+        table, unknown = _named(columns), []
         for plan in self.columns:
             if not isinstance(plan, CategoryColumn) or plan.other:
                 continue
             codes, texts = column_levels(table[plan.name])
             new = [code for code, text in enumerate(texts) if text not in plan.levels]
             if new:
-                found[plan.name] = (int(np.isin(codes, new).sum()), texts[new[0]])
-        return found
-
-    def warn_of_unknown_levels(self, columns: pd.DataFrame) -> None:
-        """Warn of the rows that `unknown_levels` finds, in one sentence for all columns."""
-        unknown = [
-            f"{name!r} ({count}, for instance {level!r})"
-            for name, (count, level) in self.unknown_levels(columns).items()
-        ]
+                count = int(np.isin(codes, new).sum())
+                unknown.append(f"{plan.name!r} ({count}, for instance {texts[new[0]]!r})")
         if unknown:
             warnings.warn(
                 f"rows have categories that the training data had none of: {', '.join(unknown)}",
@@ -243,15 +226,11 @@ class TableEncoder:
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything learnt, ready for JSON; `from_dict` gives the same encoder back."""
-        columns = [asdict(plan) for plan in self.columns]
-        for column in columns:
-            if "levels" in column:
-                column["levels"] = list(column["levels"])
         return {
             "version": VERSION,
             "min_rows": self.min_rows,
             "max_levels": self.max_levels,
-            "columns": columns,
+            "columns": [asdict(plan) for plan in self.columns],
             "dropped": dict(self.dropped),
         }
 
@@ -266,9 +245,7 @@ class TableEncoder:
             encoder = cls(min_rows=state["min_rows"], max_levels=state["max_levels"])
             encoder.dropped = dict(state["dropped"])
             encoder.columns = tuple(
-                CategoryColumn(**{**column, "levels": tuple(column["levels"])})
-                if column["kind"] == "category"
-                else NumberColumn(**column)
+                (CategoryColumn if column["kind"] == "category" else NumberColumn)(**column)
                 for column in state["columns"]
             )
         except (KeyError, TypeError) as error:

@@ -1,31 +1,156 @@
 """Numbers by their quantiles: `QuantileEncoder`, and weights that favour columns that separate."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
+from scipy.special import ndtri
 
-from curvewise.base.errors import InputError, require_choice
-from curvewise.tables.quantile_column import (
-    HUGE,
-    TINY,
-    Counts,
-    Floats,
-    QuantileColumn,
-    bin_edges,
-    inside_bins,
-    whole_number,
-)
+from curvewise.base.errors import InputError
+from curvewise.tables.reading import HUGE, Floats
 
+Counts = NDArray[np.int64]
 Features = NDArray[np.float32]
 Places = NDArray[np.intp]
 
+TINY = 1e-100  # numbers below count as 0, so that no slope between two of them overflows
+STORED = 1000  # quantiles that a column keeps at most
+LIMIT = 3.0  # normal values end here
+FLOOR = 0.2  # the least deviation of a part in [0, 1], which bounds what comes out by 1 / 0.2 = 5
 SAMPLE = 100_000  # rows that quantiles are taken from at most
 CHUNK = 4096  # rows at a time: what they need meanwhile stays in the cache
 VERSION = 1
+# What each list of a column's plan may hold.
+BOUNDS = {
+    "values": (-HUGE, HUGE),
+    "ranks": (0.0, 1.0),
+    "edges": (-HUGE, HUGE),
+    "means": (0.0, 1.0),
+    "deviations": (FLOOR, 1.0),
+}
 # For each kind: the constant beside t^2, the power, and the least weight.
 SCALINGS = {"none": (0.0, 0.0, 1.0), "mild": (4.0, 0.5, 0.1), "strong": (6.0, 1.0, 0.03)}
+
+
+def stored_quantiles(values: Floats, counts: Counts) -> tuple[Floats, Floats]:
+    """Return at most 1,000 of the distinct sorted values, and their ranks in (0, 1).
+
+    A value that occurs `counts` times has the middle of its rows: (rows below + half of the rows
+    here) / n. All values are kept if they are so few, else those whose ranks are nearest to evenly
+    spaced ones, the first and the last among them: the ranks on the two sides of one left out are
+    at most 2 / 999 apart, so a line between them misses no rank by more.
+
+    >>> stored_quantiles(np.array([3.0, 5.0, 9.0]), np.array([1, 2, 1]))[1]
+    array([0.125, 0.5  , 0.875])
+    """
+    ranks = (np.cumsum(counts) - counts / 2) / counts.sum()
+    if len(values) > STORED:
+        wanted = np.linspace(ranks[0], ranks[-1], STORED)
+        kept = np.unique(np.searchsorted((ranks[1:] + ranks[:-1]) / 2, wanted))
+        values, ranks = values[kept], ranks[kept]
+    return values, ranks
+
+
+def bin_edges(values: Floats, counts: Counts, n_bins: int) -> Floats:
+    """Return the edges of at most `n_bins` bins with about equally many rows.
+
+    Edge t of T is the smallest value with at least a share t / T of the rows at or below it (the
+    first edge: the smallest value). Edges that coincide, as they do on tied rows, are one.
+
+    >>> bin_edges(np.array([0.0, 1.0, 5.0]), np.array([4, 2, 2]), 4)
+    array([0., 1., 5.])
+    """
+    below = np.cumsum(counts)
+    # Whole numbers: a share t / T in floating point may miss a count by rounding.
+    wanted = -(-np.arange(n_bins + 1) * below[-1] // n_bins)
+    edges: Floats = values[np.unique(np.searchsorted(below, wanted))]
+    return edges
+
+
+def inside_bins(x: Floats, lows: Floats, highs: Floats, out: Floats | None = None) -> Floats:
+    """Return how far x is through each bin: 0 below it, 1 above it, linear inside.
+
+    `x` (n, k) holds, or broadcasts to, one column for each of the k bins; `out` may be x itself.
+
+    >>> inside_bins(np.array([[1.5]]), np.array([0.0, 1.0, 3.0]), np.array([1.0, 3.0, 4.0]))
+    array([[1.  , 0.25, 0.  ]])
+    """
+    parts: Floats = np.maximum(x, lows, out=out)
+    np.minimum(parts, highs, out=parts)
+    parts -= lows
+    parts /= highs - lows
+    return parts
+
+
+@dataclass(frozen=True, eq=False)
+class QuantileColumn:
+    """How one column that varies is encoded: see `QuantileEncoder`.
+
+    `values` and `ranks` (m,) are the stored quantiles, m = 0 for a column of two values; `edges`
+    (k + 1,) are those of k bins, none for k = 0; `means` and `deviations` (k,) standardise them.
+    """
+
+    place: int
+    values: Floats
+    ranks: Floats
+    edges: Floats
+    means: Floats
+    deviations: Floats
+
+    @classmethod
+    def of_two_values(cls, place: int, low: float, high: float, share: float) -> "QuantileColumn":
+        """Return the plan of a column that is `high` in a share of the rows, else `low`."""
+        deviation = max(FLOOR, float(np.sqrt(share * (1 - share))))
+        none, edges = np.empty(0), np.array([low, high])
+        return cls(place, none, none, edges, np.array([share]), np.array([deviation]))
+
+    @classmethod
+    def of_many_values(
+        cls, place: int, values: Floats, counts: Counts, edges: Floats
+    ) -> "QuantileColumn":
+        """Return the plan of a column with these distinct values, and bins with these edges."""
+        parts = inside_bins(values[:, None], edges[:-1], edges[1:])
+        shares = (counts / counts.sum())[:, None]
+        means = (shares * parts).sum(axis=0)
+        deviations = np.sqrt((shares * (parts - means) ** 2).sum(axis=0))
+        stored = stored_quantiles(values, counts)
+        return cls(place, *stored, edges, means, np.maximum(deviations, FLOOR))
+
+    def normal(self, x: Floats) -> Floats:
+        """Return x (n,) through the cdf, linear between stored ranks, and the normal's inverse."""
+        order = np.argsort(x)  # sorted numbers are found so much faster that it pays
+        ranks = np.interp(x[order], self.values, self.ranks)
+        normal = np.empty(len(x))
+        normal[order] = np.clip(ndtri(ranks), -LIMIT, LIMIT)
+        return normal
+
+    @classmethod
+    def from_dict(cls, state: Any) -> "QuantileColumn":
+        """Return the plan that `QuantileEncoder.to_dict` wrote, or raise `InputError`."""
+        if not isinstance(state, Mapping) or set(state) != {"place", *BOUNDS}:
+            raise _spoilt(f"a column of {state!r:.60}")
+        lists: dict[str, Floats] = {}
+        for name, (low, high) in BOUNDS.items():
+            try:
+                numbers = lists[name] = np.array(state[name], np.float64)
+            except (TypeError, ValueError, OverflowError):
+                numbers = np.empty(())
+            if numbers.ndim != 1:
+                raise _spoilt(f"{name} of {state[name]!r:.60}")
+            if not ((numbers >= low) & (numbers <= high)).all():  # nor is NaN
+                raise _spoilt(f"{name} outside [{low:g}, {high:g}]")
+            if high == HUGE and ((numbers != 0) & (np.abs(numbers) < TINY)).any():
+                raise _spoilt(f"{name} nearer to 0 than {TINY:g}")
+            if name in ("values", "ranks", "edges") and not (np.diff(numbers) > 0).all():
+                raise _spoilt(f"{name} that do not increase")
+        values, ranks, edges, *parts = map(len, lists.values())
+        bins = max(edges - 1, 0)
+        fit = values == ranks != 1 and edges != 1 and parts == [bins, bins]
+        if not fit or (values == 0 and bins != 1):
+            raise _spoilt(f"{values} values, {ranks} ranks, {edges} edges and {parts} parts")
+        return cls(state["place"], **lists)
 
 
 class QuantileEncoder:
@@ -68,8 +193,8 @@ class QuantileEncoder:
     """
 
     def __init__(self, n_bins: int = 8, max_columns: int = 400) -> None:
-        self.n_bins = whole_number("n_bins", n_bins, 0)
-        self.max_columns = whole_number("max_columns", max_columns, 1)
+        self.n_bins = n_bins
+        self.max_columns = max_columns
         self.n_inputs = 0
         self.columns: tuple[QuantileColumn, ...] = ()
 
@@ -80,17 +205,16 @@ class QuantileEncoder:
         bins = [column.place for column in self.columns for _ in column.means]
         return np.array(normal + bins, np.intp)
 
-    def fit(self, x: ArrayLike) -> "QuantileEncoder":
+    def fit(self, x: NDArray[Any]) -> "QuantileEncoder":
         """Learn from the rows of x (n, d); returns the encoder itself."""
-        table = _table(x)
-        n, n_inputs = table.shape
+        n, n_inputs = x.shape
         rows = None
         if n > SAMPLE:
             rows = np.random.default_rng(0).choice(n, SAMPLE, replace=False, shuffle=False)
         plans: dict[int, QuantileColumn] = {}
         many: dict[int, tuple[Floats, Counts]] = {}
         for place in range(n_inputs):
-            values = _finite(table[:, place : place + 1], 0, place)[:, 0]
+            values = _cleaned(x[:, place])
             low, high = values.min(), values.max()
             is_high = values == high
             if low == high:
@@ -118,21 +242,18 @@ class QuantileEncoder:
                 return edges
         return {place: np.empty(0) for place in many}
 
-    def transform(self, x: ArrayLike) -> Features:
+    def transform(self, x: NDArray[Any]) -> Features:
         """Return the features (n, k) of x (n, d); needs little memory beside them."""
         if not self.columns:
             raise InputError("a QuantileEncoder must be fitted before transform, got a new one")
-        table = _table(x, self.n_inputs)
         normal = [column for column in self.columns if len(column.values)]
         sources = self.sources
         places = sources[len(normal) :]
-        lows = np.concatenate([column.edges[:-1] for column in self.columns])
-        highs = np.concatenate([column.edges[1:] for column in self.columns])
-        means = np.concatenate([column.means for column in self.columns])
-        deviations = np.concatenate([column.deviations for column in self.columns])
-        features = np.empty((len(table), len(sources)), np.float32)
-        for start in range(0, len(table), CHUNK):
-            chunk = _finite(table[start : start + CHUNK], start)
+        bins = [(c.edges[:-1], c.edges[1:], c.means, c.deviations) for c in self.columns]
+        lows, highs, means, deviations = map(np.concatenate, zip(*bins, strict=True))
+        features = np.empty((len(x), len(sources)), np.float32)
+        for start in range(0, len(x), CHUNK):
+            chunk = _cleaned(x[start : start + CHUNK])
             out = features[start : start + CHUNK]
             for place, column in enumerate(normal):
                 out[:, place] = column.normal(chunk[:, column.place])
@@ -150,7 +271,10 @@ class QuantileEncoder:
             "n_bins": self.n_bins,
             "max_columns": self.max_columns,
             "n_inputs": self.n_inputs,
-            "columns": [column.to_dict() for column in self.columns],
+            "columns": [
+                {name: np.asarray(value).tolist() for name, value in vars(column).items()}
+                for column in self.columns
+            ],
         }
 
     @classmethod
@@ -158,24 +282,27 @@ class QuantileEncoder:
         """Return the encoder whose `to_dict` is `state`, or raise `InputError`."""
         names = {"version", "n_bins", "max_columns", "n_inputs", "columns"}
         if not isinstance(state, Mapping) or set(state) != names:
-            raise InputError(f"an encoder must come from to_dict, got {state!r:.60}")
+            raise _spoilt(f"{state!r:.60}")
         if state["version"] != VERSION:
             raise InputError(f"an encoder must be of version {VERSION}, got {state['version']!r}")
         encoder = cls(state["n_bins"], state["max_columns"])
-        encoder.n_inputs = whole_number("n_inputs", state["n_inputs"], 0)
-        if not isinstance(state["columns"], list):
-            raise InputError(f"columns must be a list, got {state['columns']!r:.60}")
-        encoder.columns = tuple(map(QuantileColumn.from_dict, state["columns"]))
+        encoder.n_inputs = state["n_inputs"]
+        encoder.columns = tuple(QuantileColumn.from_dict(plan) for plan in list(state["columns"]))
         places = [column.place for column in encoder.columns]
-        if places != sorted(set(places)) or (places and places[-1] >= encoder.n_inputs):
-            raise InputError(
-                f"columns must be in order and among {encoder.n_inputs} inputs, got {places!r:.60}"
-            )
+        numbers = [encoder.n_bins, encoder.max_columns, encoder.n_inputs, *places]
+        if any(type(number) is not int or number < 0 for number in numbers):
+            raise _spoilt(f"{numbers!r:.60} among its numbers")
+        if places != sorted(set(places)) or max(places, default=-1) >= encoder.n_inputs:
+            raise _spoilt(f"columns {places!r:.60} of {encoder.n_inputs} inputs")
         return encoder
 
 
+def _spoilt(what: str) -> InputError:
+    return InputError(f"an encoder must come from to_dict, got one with {what}")
+
+
 def column_weights(
-    x: ArrayLike, y: ArrayLike, kind: str, *, sample_weight: ArrayLike | None = None
+    x: Features, y: NDArray[Any], kind: str, *, sample_weight: Floats | None = None
 ) -> Floats:
     """Return a weight (d,) for each column of x (n, d) by how well it separates the classes.
 
@@ -191,123 +318,75 @@ def column_weights(
     the weights matter. A class of one row, which has no variance, borrows that of the others.
 
     >>> x = np.array([[0.0, 5], [1, 4], [2, 5], [7, 4], [8, 5], [9, 4]])
-    >>> column_weights(x, [0, 0, 0, 1, 1, 1], "strong").round(2)
+    >>> column_weights(x, np.array([0, 0, 0, 1, 1, 1]), "strong").round(2)
     array([0.92, 0.08])
     """
-    constant, power, floor = SCALINGS[require_choice("kind", kind, SCALINGS)]
-    table, labels = _table(x), np.asarray(y)
-    if labels.shape != table.shape[:1]:
-        raise InputError(f"y must hold a label for each of {len(table)} rows, got {labels.shape}")
-    weight = np.ones(len(table))
+    constant, power, floor = SCALINGS[kind]
+    weight = np.ones(len(x))
     if sample_weight is not None:
-        weight = _sample_weight(sample_weight, len(table))
+        weight = sample_weight / sample_weight.max()  # so that no square overflows
         counted = weight > TINY
-        table, labels, weight = table[counted], labels[counted], weight[counted]
-    classes, codes = np.unique(labels, return_inverse=True)
+        x, y, weight = x[counted], y[counted], weight[counted]
+    classes, codes = np.unique(y, return_inverse=True)
     if len(classes) < 2:
         raise InputError(f"y must hold two or more classes, got {classes.tolist()}")
     if kind == "none":
-        return np.ones(table.shape[1])
-    sizes, doubles = (np.bincount(codes, w).astype(np.float64) for w in (weight, weight**2))
-    means, squares = _moments(table, codes, weight, sizes)
-    best = np.zeros(table.shape[1])
+        return np.ones(x.shape[1])
+    moments = _moments(x, codes, weight)
+    best = np.zeros(x.shape[1])
     for label in range(len(classes) if len(classes) > 2 else 1):
         one = np.arange(len(classes)) == label
-        groups = [_merged(g, sizes, doubles, means, squares) for g in (one, ~one)]
-        best = np.maximum(best, _ratio(groups, constant))
+        best = np.maximum(best, _separation(one, moments, constant))
     return np.maximum(best**power, floor)
 
 
-def _moments(
-    table: NDArray[Any], codes: Places, weight: Floats, sizes: Floats
-) -> tuple[Floats, Floats]:
-    """Return mean and weighted sum of squared distances from it, (C, d), of each class."""
-    origin = _finite(table[:1], 0)  # so that a constant column is exactly 0
+def _moments(x: Features, codes: Places, weight: Floats) -> tuple[Floats, ...]:
+    """Return each class's sums of w and w^2, (C,), its means and its sums of squares, (C, d)."""
+    sizes, doubles = (np.bincount(codes, w).astype(np.float64) for w in (weight, weight**2))
+    means, squares = np.zeros((2, len(sizes), x.shape[1]))
+    parts = [slice(start, start + CHUNK) for start in range(0, len(x), CHUNK)]
 
-    def chunks() -> Iterator[tuple[Floats, Places, Floats]]:
-        for start in range(0, len(table), CHUNK):
-            chunk = _finite(table[start : start + CHUNK], start) - origin
-            own = codes[start : start + CHUNK]
-            membership = np.zeros((len(sizes), len(chunk)))
-            membership[own, np.arange(len(chunk))] = weight[start : start + CHUNK]
-            yield chunk, own, membership
+    def read(rows: slice) -> tuple[Floats, Floats]:
+        # From the first row, so that a constant column is exactly 0.
+        chunk = _cleaned(x[rows]) - _cleaned(x[:1])
+        membership = np.zeros((len(sizes), len(chunk)))
+        membership[codes[rows], np.arange(len(chunk))] = weight[rows]
+        return chunk, membership
 
-    means, squares = np.zeros((2, len(sizes), table.shape[1]))
-    for chunk, _, membership in chunks():
+    for rows in parts:
+        chunk, membership = read(rows)
         means += membership @ chunk
     means /= sizes[:, None]
-    for chunk, own, membership in chunks():
-        squares += membership @ (chunk - means[own]) ** 2
-    return means, squares
+    for rows in parts:
+        chunk, membership = read(rows)
+        squares += membership @ (chunk - means[codes[rows]]) ** 2
+    return sizes, doubles, means, squares
 
 
-def _merged(
-    group: NDArray[np.bool_], sizes: Floats, doubles: Floats, means: Floats, squares: Floats
-) -> tuple[Floats, Floats, float]:
-    """Return mean, variance (d,; NaN of one row) and effective size of classes taken as one."""
-    size, part = sizes[group].sum(), sizes[group, None]
-    mean = (part * means[group]).sum(axis=0) / size
-    spread = (squares[group] + part * (means[group] - mean) ** 2).sum(axis=0) / size
-    effective = float(size**2 / doubles[group].sum())
-    variance = spread / (1 - 1 / effective) if effective > 1 else np.full_like(mean, np.nan)
-    return mean, variance, effective
-
-
-def _ratio(groups: list[tuple[Floats, Floats, float]], constant: float) -> Floats:
-    """Return t^2 / (t^2 + constant) of two groups, each with mean, variance and effective size.
+def _separation(one: NDArray[np.bool_], moments: tuple[Floats, ...], constant: float) -> Floats:
+    """Return t^2 / (t^2 + constant) between some classes taken as one and the others.
 
     Written as difference^2 / (difference^2 + constant error^2): an error of 0 divides nothing.
     """
-    (mean, variance, size), (other_mean, other_variance, other_size) = groups
-    variance, other_variance = (
-        np.where(np.isnan(variance), other_variance, variance),
-        np.where(np.isnan(other_variance), variance, other_variance),
-    )
-    error = np.nan_to_num(variance / size + other_variance / other_size)
-    squared = (mean - other_mean) ** 2
+    sizes, doubles, means, squares = moments
+    rows = [0.0, 0.0]
+    mean, variance = np.empty((2, 2, means.shape[1]))
+    for k, group in enumerate((one, ~one)):
+        size, part = sizes[group].sum(), sizes[group, None]
+        mean[k] = (part * means[group]).sum(axis=0) / size
+        spread = (squares[group] + part * (means[group] - mean[k]) ** 2).sum(axis=0) / size
+        rows[k] = float(size**2 / doubles[group].sum())
+        variance[k] = spread / (1 - 1 / rows[k]) if rows[k] > 1 else np.nan
+    variance = np.where(np.isnan(variance), variance[::-1], variance)  # one row has none
+    error = np.nan_to_num(variance[0] / rows[0] + variance[1] / rows[1])
+    squared = (mean[0] - mean[1]) ** 2
     total = squared + constant * error
     ratio: Floats = np.divide(squared, total, out=np.zeros_like(total), where=total > 0)
     return ratio
 
 
-def _sample_weight(sample_weight: ArrayLike, n: int) -> Floats:
-    weight = np.asarray(sample_weight, np.float64)
-    if weight.shape != (n,):
-        raise InputError(f"sample_weight must have shape ({n},), got {weight.shape}")
-    if not (np.isfinite(weight) & (weight >= 0)).all():
-        raise InputError("sample_weight must be finite and >= 0 in every row, got one that is not")
-    if not weight.any():
-        raise InputError("sample_weight must be above 0 in some row, got 0 in all")
-    relative: Floats = weight / weight.max()  # so that no square overflows
-    return relative
-
-
-def _table(x: ArrayLike, n_inputs: int | None = None) -> NDArray[Any]:
-    """Return x as an array of numbers (n, d)."""
-    try:
-        table = np.asarray(x)
-    except ValueError:  # rows of unequal lengths
-        raise InputError("x must have shape (n, d), got rows of unequal lengths") from None
-    if table.ndim != 2 or table.dtype.kind not in "biuf":
-        raise InputError(
-            f"x must be numbers of shape (n, d), got {table.dtype} of shape {table.shape}"
-        )
-    if n_inputs is not None and table.shape[1] != n_inputs:
-        raise InputError(f"x must have the {n_inputs} columns of fit, got {table.shape[1]}")
-    if n_inputs is None and 0 in table.shape:
-        raise InputError(f"x must have rows and columns, got shape {table.shape}")
-    return table
-
-
-def _finite(part: NDArray[Any], row: int, column: int = 0) -> Floats:
-    """Return a part of the table in float64; its first number stands in `row` and `column`."""
-    finite = np.isfinite(part)
-    if not finite.all():
-        below, right = np.argwhere(~finite)[0]
-        raise InputError(
-            f"x must be finite, got {part[below, right]} in row {row + below}, "
-            f"column {column + right}"
-        )
+def _cleaned(part: NDArray[Any]) -> Floats:
+    """Return finite numbers in float64, none of them huge or tiny, equal ones stored alike."""
     numbers = np.clip(part.astype(np.float64), -HUGE, HUGE)
-    numbers[np.abs(numbers) < TINY] = 0  # also -0, so that equal numbers are stored alike
+    numbers[np.abs(numbers) < TINY] = 0  # also -0
     return numbers
