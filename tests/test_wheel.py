@@ -1,0 +1,87 @@
+"""The package as a stranger gets it: a wheel, base dependencies only, an environment of its own."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from PIL import Image
+
+ROOT = Path(__file__).parents[1]
+pytestmark = pytest.mark.slow
+
+
+# What makes another Python see this one's packages.
+CLEAN = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+
+
+def ran(*words, folder=None):
+    words = list(map(str, words))
+    return subprocess.run(words, cwd=folder, env=CLEAN, capture_output=True, text=True, check=False)
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("dist")
+    # By way of a source distribution: what is left in build/ would go into a wheel made directly.
+    built = ran(sys.executable, "-m", "build", "--outdir", folder, ROOT)
+    assert built.returncode == 0, built.stderr
+    (file,) = folder.glob("*.whl")
+    return file
+
+
+@pytest.fixture(scope="module")
+def curvewise(wheel, tmp_path_factory):
+    """Run the installed command in a folder with tables and pictures."""
+    folder = tmp_path_factory.mktemp("clean")
+    made = ran(sys.executable, "-m", "venv", "--without-pip", folder / "env")
+    assert made.returncode == 0, made.stderr
+    python = folder / "env" / "bin" / "python"
+    pip = (sys.executable, "-m", "pip", "--python", python, "install", "--no-compile", "--quiet")
+    installed = ran(*pip, "--constraint", ROOT / "constraints.txt", wheel)
+    assert installed.returncode == 0, installed.stderr
+
+    rng = np.random.default_rng(0)
+    ill = np.arange(200) % 10 == 0
+    people = pd.DataFrame({"age": rng.normal(50, 9, 200) + 20 * ill, "outcome": ill.astype(int)})
+    people.to_csv(folder / "people.csv", index=False)
+    (folder / "people.parquet").write_bytes(b"PAR1")
+    for kind in ("cat", "dog"):
+        (folder / "photos" / kind).mkdir(parents=True)
+        for number in range(8):
+            pixels = rng.integers(0, 255, (8, 8, 3), dtype=np.uint8)
+            Image.fromarray(pixels).save(folder / "photos" / kind / f"{number}.png")
+    (folder / "sweep.toml").write_text('tasks = "digits:8"\n[[methods]]\nmethod = "vs"\n')
+    return lambda *words: ran(folder / "env" / "bin" / "curvewise", *words, folder=folder)
+
+
+def test_it_trains_and_predicts(curvewise):
+    trained = curvewise(
+        "train", "table:people.csv", "--target", "outcome", "--out", "model", "--max-fpr", "0.1"
+    )
+    assert trained.returncode == 0, trained.stderr
+    predicted = curvewise("predict", "people.csv", "--model", "model", "--out", "answers.csv")
+    assert predicted.returncode == 0, predicted.stderr
+    folder = Path(predicted.args[0]).parents[2]
+    answers = pd.read_csv(folder / "answers.csv")
+    assert list(answers) == ["score", "positive", "class"]
+    assert answers["score"][::10].mean() > answers["score"].mean()
+
+
+@pytest.mark.parametrize(
+    ("words", "extra"),
+    [
+        ("report model -o page.html", "report"),
+        ("embed folder:photos --image-size 8 --out features.npz", "pretrained"),
+        ("sweep run sweep.toml --executor ray", "cluster"),
+        ("train table:people.parquet --target outcome --out other", "parquet"),
+    ],
+)
+def test_what_needs_an_extra_names_it(curvewise, words, extra):
+    refused = curvewise(*words.split())
+    assert refused.returncode == 2
+    assert f"curvewise[{extra}]" in refused.stderr
+    assert "Traceback" not in refused.stderr
