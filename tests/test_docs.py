@@ -14,7 +14,7 @@ import curvewise
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
 SETTINGS = yaml.safe_load((ROOT / "mkdocs.yml").read_text())
-HOMES = {**curvewise._HOME_OF, "CurvewiseError": "base.errors", "InputError": "base.errors"}
+HOMES = {name: home.removeprefix("curvewise.") for name, home in curvewise._HOME_OF.items()}
 
 
 def pages_of(nav):

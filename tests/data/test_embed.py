@@ -8,8 +8,7 @@ import torch
 
 import curvewise as cw
 from command_line import command
-from curvewise.data import embed as embedding
-from curvewise.data import feature_bank
+from curvewise.data import embed as embedding, feature_bank
 from curvewise.networks.packaged import PACKAGES
 
 pytestmark = pytest.mark.skipif(

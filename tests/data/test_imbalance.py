@@ -6,8 +6,7 @@ from math import ceil, floor
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from curvewise import subsample_long_tail, subsample_to_beta
 

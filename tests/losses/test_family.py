@@ -6,8 +6,7 @@ import mpmath
 import numpy as np
 import pytest
 import torch
-from hypothesis import example, given
-from hypothesis import strategies as st
+from hypothesis import example, given, strategies as st
 from scipy.integrate import quad
 from scipy.stats import kstest
 

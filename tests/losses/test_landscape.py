@@ -5,8 +5,7 @@ import math
 import mpmath
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from scipy.stats import binom
 from torch import nn
 

@@ -6,8 +6,7 @@ import mpmath
 import pytest
 import torch
 import torch.nn.functional as F
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 import curvewise as cw
 from curvewise.losses.vector_scaling import REDUCTIONS, unchecked_vs_loss

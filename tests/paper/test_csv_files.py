@@ -3,8 +3,7 @@
 import csv
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from curvewise.base.errors import InputError
 from curvewise.paper.csv_files import read_rows, rounded, write_rows

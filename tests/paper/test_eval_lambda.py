@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 from on_digits import run_on_digits
-from sklearn.metrics import roc_auc_score
-from sklearn.metrics import roc_curve as sklearn_curve
+from sklearn.metrics import roc_auc_score, roc_curve as sklearn_curve
 
 from curvewise import InputError, roc_curve
 from curvewise.paper.csv_files import read_rows, rounded

@@ -6,10 +6,8 @@ import zlib
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from scipy.stats import beta
-from scipy.stats import t as student
+from hypothesis import given, settings, strategies as st
+from scipy.stats import beta, t as student
 from sklearn.calibration import calibration_curve
 from sklearn.metrics import average_precision_score, brier_score_loss, roc_auc_score, roc_curve
 

@@ -4,8 +4,7 @@ from math import comb, inf
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 import curvewise as cw
 from curvewise.base.errors import InputError

@@ -5,8 +5,7 @@ from math import sqrt
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from sklearn import metrics
 
 from curvewise import binary_metrics

@@ -5,8 +5,7 @@ import json
 from dataclasses import fields, replace
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from curvewise.base.errors import InputError
 from curvewise.sweep import plan

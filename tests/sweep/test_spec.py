@@ -5,8 +5,7 @@ import json
 from collections import Counter
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from curvewise.base.errors import InputError
 from curvewise.sweep.planning import stacks

@@ -9,8 +9,7 @@ from benchmarks.tabular.measures import Cell, Measured, expected_calibration_err
 from benchmarks.tabular.peers import METHODS
 from benchmarks.tabular.results import Results
 from benchmarks.tabular.tables import by_base, by_dataset, common, probabilities_table, ranked
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from sklearn.dummy import DummyClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import brier_score_loss, roc_auc_score, roc_curve

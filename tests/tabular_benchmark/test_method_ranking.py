@@ -12,8 +12,7 @@ from benchmarks.tabular.ranking import (
     friedman,
     pairs,
 )
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from scipy import stats
 
 from curvewise.base.errors import InputError

@@ -65,8 +65,7 @@ def compare(
     """Compare methods over the paper's 48 settings each and several subsamples."""
     from curvewise.base.files import require_folder, without_nan
     from curvewise.cli.reading import loaded_task, showing
-    from curvewise.paper.compare import compare as read_comparison
-    from curvewise.paper.compare import comparison_spec
+    from curvewise.paper.compare import compare as read_comparison, comparison_spec
     from curvewise.report.from_store import write_store_report
     from curvewise.report.page_library import PAGE
     from curvewise.sweep.problems import Problems

@@ -82,8 +82,7 @@ def train(
         training_bar,
     )
     from curvewise.models.evaluate import evaluation_table
-    from curvewise.models.train import require_free
-    from curvewise.models.train import train as run
+    from curvewise.models.train import require_free, train as run
 
     require_free(out, resume=resume)  # before a long read of data, not after it
     rule = _rule(max_fpr, min_tpr, cost_ratio)
