@@ -157,7 +157,7 @@ def test_a_category_of_a_hundred_thousand_levels_is_dropped_with_a_warning():
 
 
 def test_one_row_of_a_class_is_fitted_and_its_probabilities_are_warned_of():
-    with pytest.warns(UserWarning, match=r"one row of a class \(class counts 90, 1\) cannot be"):
+    with pytest.warns(UserWarning, match=r"one row of a class \(class counts \[90, 1\]"):
         estimator = fit(X[:91], np.arange(91) == 7)
     assert estimator.predict_proba(X[:5]).shape == (5, 2)
 

@@ -19,7 +19,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import curvewise as cw
 from curvewise.base.errors import InputError
-from curvewise.estimator.folds import held_out, split_off
+from curvewise.estimator.fitting import held_out, split_off
 
 FAST = {
     "n_members": 6,
@@ -227,7 +227,7 @@ def test_no_group_is_split():
 def test_a_class_in_one_group_is_never_left_out():
     y, groups = np.array([0] * 30 + [1] * 6), np.array([*range(30), *[99] * 6])
     assert (held_out(y, 6, 0, groups) == -1).all()
-    with pytest.warns(UserWarning, match=r"the only group of a class \(class counts 30, 6\)"):
+    with pytest.warns(UserWarning, match=r"the only group of a class \(class counts \[30, 6\]\)"):
         estimator = cw.LCTClassifier(**FAST).fit(np.arange(36.0)[:, None] % 7, y, groups=groups)
     assert len(estimator.out_of_fold_) == 0
     with pytest.raises(InputError, match=r"calibration_fraction = 0\.5 must leave every class"):
@@ -241,8 +241,8 @@ def test_groups_change_what_members_leave_out(fitted):
 
 def networks_of(estimator) -> list[bytes]:
     return [
-        b"".join(value.numpy().tobytes() for value in network.state_dict().values())
-        for network in estimator.ensemble_.networks
+        b"".join(value.numpy().tobytes() for value in member.network.state_dict().values())
+        for member in estimator.ensemble_.members
     ]
 
 
@@ -250,7 +250,7 @@ def test_warm_start_adds_members_and_keeps_the_old_ones():
     estimator = cw.LCTClassifier(**{**FAST, "random_state": None}, warm_start=True)
     estimator.set_params(calibration_fraction=0.3).fit(X, Y)
     old, aside = networks_of(estimator), estimator.calibration_labels_
-    families = dict(zip(old, estimator.ensemble_.families, strict=True))
+    members = dict(zip(old, estimator.ensemble_.members, strict=True))
     scores = estimator.calibration_scores_
     estimator.set_params(n_members=12).fit(X, Y)
     new = networks_of(estimator)
@@ -258,8 +258,8 @@ def test_warm_start_adds_members_and_keeps_the_old_ones():
     assert kept == [network for network in old if network in set(new)]  # in order, the same bits
     assert kept
     assert len(new) > len(kept)
-    for network, family in zip(new, estimator.ensemble_.families, strict=True):
-        assert families.get(network, family) is family
+    for network, member in zip(new, estimator.ensemble_.members, strict=True):
+        assert members.get(network, member).family is member.family
     # Rows that were set aside stay so: no member ever learns from them.
     assert np.array_equal(aside, estimator.calibration_labels_)
     assert np.corrcoef(scores[:, 1], estimator.calibration_scores_[:, 1])[0, 1] > 0.9

@@ -29,7 +29,7 @@ def fitted():
 
 def test_a_small_cnn_finds_a_digit(fitted):
     assert fitted.positive_class_ == "eight"
-    assert any(isinstance(m, nn.Conv2d) for m in fitted.ensemble_.networks[0].modules())
+    assert any(isinstance(m, nn.Conv2d) for m in fitted.ensemble_.members[0].network.modules())
     probability = fitted.predict_proba(NEW)[:, 0]
     assert roc_auc_score(Y_NEW, probability) > 0.9
     np.testing.assert_allclose(fitted.predict_proba(NEW[:7])[:, 0], probability[:7], atol=1e-5)
@@ -46,9 +46,9 @@ def test_images_in_a_loop(fitted):
     x = (NEW[:50] / 255 - pixels.mean()) / pixels.std()
     batch = torch.tensor(x.transpose(0, 3, 1, 2), dtype=torch.float32)
     expected = np.zeros(50)
-    for share, network in zip(made.weights, made.networks, strict=True):
+    for share, member in zip(made.weights, made.members, strict=True):
         with torch.no_grad():
-            logits = network.eval()(batch, torch.tensor([1.5])).double()
+            logits = member.network.eval()(batch, torch.tensor([1.5])).double()
         expected += share * (logits[:, 0] - logits[:, 1]).numpy()  # "eight" is the first class
     np.testing.assert_allclose(fitted.score_samples(NEW[:50], tau=1.5), expected, atol=1e-4)
 
@@ -67,7 +67,7 @@ def test_images_pickle_and_go_on(fitted):
     twin = pickle.loads(pickle.dumps(fitted))
     assert np.array_equal(twin.predict_proba(NEW), fitted.predict_proba(NEW))
     twin.set_params(warm_start=True, n_members=3).fit(X, Y)
-    assert len(twin.ensemble_.networks) > 0
+    assert len(twin.ensemble_.members) > 0
     assert not np.array_equal(twin.predict_proba(NEW), fitted.predict_proba(NEW))
 
 
@@ -98,9 +98,9 @@ def test_a_network_of_ones_own_for_a_table():
     made = estimator.ensemble_
     features = torch.from_numpy(np.concatenate(list(estimator.inputs_.blocks(new[:50]))))
     expected = np.zeros(50)
-    for share, network in zip(made.weights, made.networks, strict=True):
+    for share, member in zip(made.weights, made.members, strict=True):
         with torch.no_grad():
-            logits = network.eval()(features, torch.tensor([3.0])).double()
+            logits = member.network.eval()(features, torch.tensor([3.0])).double()
         expected += share * (logits[:, 0] - logits[:, 1]).numpy()
     np.testing.assert_allclose(estimator.score_samples(new[:50]), expected, atol=1e-4)
 

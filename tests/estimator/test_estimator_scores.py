@@ -12,11 +12,10 @@ from torch import nn
 
 import curvewise as cw
 from curvewise.base.errors import InputError
-from curvewise.estimator import members, recalibration, scoring
-from curvewise.estimator.members import take_in_scale
-from curvewise.estimator.readout import calibrated_readout, logit_readout
+from curvewise.estimator import ensemble, fitting, recalibration
+from curvewise.estimator.ensemble import Member, Reader
+from curvewise.estimator.fitting import take_in_scale
 from curvewise.estimator.recalibration import fit_recalibration, prior_shift
-from curvewise.estimator.scoring import Reader
 from curvewise.networks.conditioning import condition
 from curvewise.networks.small import MLP
 from curvewise.training.stacked import fit_stacked
@@ -85,7 +84,7 @@ def test_the_readout_is_the_mean_over_lambdas(family, counts, oversampling, hidd
     x = torch.randn(20, 5)
     taus = [0.0, 0.7, 2.0]
     lams = torch.tensor([[tau] for tau in taus]) if family.drawn else torch.zeros(1, 0)
-    weight, bias = calibrated_readout(network, family, lams, counts, oversampling)
+    weight, bias = Member(network, family, counts, oversampling).calibrated_readout(taus)
     with torch.no_grad():
         scores = network.features(x).double() @ weight.T + bias
     expected = by_hand(network, family, x, lams, counts, oversampling)
@@ -100,7 +99,7 @@ def test_the_readout_is_the_mean_over_lambdas(family, counts, oversampling, hidd
 def test_the_readout_of_logits_is_the_network_at_each_lambda():
     network = conditioned(LCT)
     x, lams = torch.randn(20, 5), torch.tensor([[0.0], [3.0]])
-    weight, bias = logit_readout(network, lams)
+    weight, bias = Member(network, LCT, (95.0, 5.0), (1.0, 1.0)).logit_readout([0.0, 3.0])
     with torch.no_grad():
         for number, lam in enumerate(lams):
             found = network.features(x).double() @ weight[number].T + bias[number]
@@ -110,7 +109,7 @@ def test_the_readout_of_logits_is_the_network_at_each_lambda():
 def test_film_behind_the_last_layer_cannot_be_read_out():
     network = condition(MLP(3), LCT, at="logits")
     with pytest.raises(InputError, match="FiLM before the last layer"):
-        logit_readout(network, torch.tensor([[0.0]]))
+        Member(network, LCT, (95.0, 5.0), (1.0, 1.0)).logit_readout([0.0])
 
 
 @pytest.mark.parametrize("family", [LCT, VS], ids=["lct", "vs"])
@@ -134,7 +133,7 @@ def test_only_our_own_networks_are_scaled(monkeypatch):
         seen.append(settings["input_scale"])
         return fit_stacked(*arguments, **settings)
 
-    monkeypatch.setattr(members, "fit_stacked", spy)
+    monkeypatch.setattr(fitting, "fit_stacked", spy)
     cw.LCTClassifier(**FAST).fit(X, Y)
     cw.LCTClassifier(**FAST, network=lambda shape, c: MLP(shape[0], c, (4,))).fit(X, Y)
     assert seen[0].shape[0] == 4
@@ -172,19 +171,18 @@ def test_a_reader_is_a_loop_over_members(kind, n):
             for network, (weight, bias) in zip(networks, readouts, strict=True)
         ]
     np.testing.assert_allclose(reader.each(x), np.stack(parts), atol=1e-4)
-    np.testing.assert_allclose(reader.mixed([x]), np.sum(parts, axis=0), atol=1e-4)
+    np.testing.assert_allclose(reader.mixed(x), np.sum(parts, axis=0), atol=1e-4)
     # A row's score does not depend, in any bit, on the rows it came with.
-    alone = reader.mixed([x[:1]])
-    assert np.array_equal(reader.mixed([x])[:1], alone)
-    cut = reader.mixed([x[: n // 2], x[n // 2 :]] if n > 1 else [x])
+    assert np.array_equal(reader.mixed(x)[:1], reader.mixed(x[:1]))
+    cut = np.concatenate([reader.mixed(part) for part in np.array_split(x, min(n, 2))])
     # Layers of a kind we do not know may round by a row's place in its block.
-    np.testing.assert_allclose(reader.mixed([x]), cut, rtol=0, atol=1e-5 * (kind == "other"))
+    np.testing.assert_allclose(reader.mixed(x), cut, rtol=0, atol=1e-5 * (kind == "other"))
 
 
 def test_the_size_of_a_block_does_not_matter(fitted, monkeypatch):
     whole = fitted.decision_function(X)
     assert np.array_equal(whole[:7], fitted.decision_function(X[:7]))
-    monkeypatch.setattr(scoring, "ROWS", 100)
+    monkeypatch.setattr(ensemble, "ROWS", 100)
     fitted.ensemble_._reader = None
     np.testing.assert_allclose(fitted.decision_function(X), whole, atol=1e-5)
 
@@ -194,14 +192,13 @@ def test_an_estimators_scores_are_a_loop_over_its_networks_and_trees(fitted):
     features = torch.from_numpy(np.concatenate(list(fitted.inputs_.blocks(X))))
     lams = torch.tensor([[tau] for tau in made.taus])
     mean, at_three = np.zeros(len(X)), np.zeros(len(X))
-    for k, network in enumerate(made.networks):
-        own = by_hand(
-            network, made.families[k], features, lams, made.class_counts[k], made.oversampling[k]
-        )
-        mean += made.weights[k] * own.numpy()
+    for share, member in zip(made.weights, made.members, strict=True):
+        counts, times = member.class_counts, member.oversampling
+        odds = by_hand(member.network, member.family, features, lams, counts, times)
+        mean += share * odds.numpy()
         with torch.no_grad():
-            logits = network(features, torch.tensor([3.0])).double().numpy()
-        at_three += made.weights[k] * (logits[:, 1] - logits[:, 0])
+            logits = member.network(features, torch.tensor([3.0])).double().numpy()
+        at_three += share * (logits[:, 1] - logits[:, 0])
     assert made.weights.sum() == pytest.approx(1)
     grown = made.trees
     chance = np.mean([tree.predict(features.numpy())[:, 1] for tree in grown.trees], axis=0)
@@ -364,7 +361,7 @@ def test_probabilities_are_those_of_the_simulated_model(estimator):
     assert 0.025 < y.mean() < 0.035
     estimator.fit(x, y)
     if estimator.batch_size:
-        assert max(estimator.ensemble_.oversampling[0]) > 3.5
+        assert max(estimator.ensemble_.members[0].oversampling) > 3.5
     found = estimator.decision_function(x_test)
     assert expit(found).mean() == pytest.approx(y_test.mean(), rel=0.2)
     slope = LogisticRegression(C=1e9).fit(found[:, None], y_test).coef_[0, 0]

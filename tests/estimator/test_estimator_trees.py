@@ -9,8 +9,8 @@ from sklearn.metrics import roc_auc_score
 
 import curvewise as cw
 from curvewise.base.errors import InputError
-from curvewise.estimator.folds import held_out
-from curvewise.estimator.trees import Trees, grow_trees, spread, trees_for
+from curvewise.estimator.fitting import held_out, spread, weigh
+from curvewise.estimator.trees import Trees, grow_trees, trees_for
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(300, 4)).astype(np.float32)
@@ -79,7 +79,7 @@ def test_threads_do_not_change_a_bit(grown):
 def test_the_share_is_the_closed_form_of_both_areas(grown):
     networks = np.stack([np.zeros(300), X[:, 0] + 2 * Y], axis=1)
     networks[::7] = np.nan
-    grown.weigh(networks, Y)
+    weigh(grown, networks, Y)
     handicap = 1.2 * (1 / 10 - 1 / 30)  # 10 trees judged each row, 30 score new ones
     there = ~np.isnan(networks[:, 0])
     theirs = roc_auc_score(Y[there], log_odds(networks[there]))

@@ -1,11 +1,13 @@
 """What both estimators share: scikit-learn's methods over an `Ensemble`."""
 
+import sys
+import time
 import warnings
-import zlib
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from reprlib import repr as brief
 from typing import Any, Self
 
 import numpy as np
@@ -19,13 +21,19 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from curvewise.base.errors import InputError
 from curvewise.estimator.ensemble import Ensemble
-from curvewise.estimator.folds import split_off
-from curvewise.estimator.inputs import Inputs, TableInputs, as_given, inputs_for
-from curvewise.estimator.members import fit_ensemble
-from curvewise.estimator.progress import Printed
-from curvewise.estimator.recalibration import fit_recalibration, prior_shift
+from curvewise.estimator.fitting import fit_ensemble, split_off
+from curvewise.estimator.inputs import (
+    Inputs,
+    Rows,
+    TableInputs,
+    as_given,
+    checked_groups,
+    checked_labels,
+    checked_weight,
+    inputs_for,
+)
+from curvewise.estimator.recalibration import Recalibration, fit_recalibration, prior_shift
 from curvewise.estimator.settings import Settings
-from curvewise.estimator.weights import checked_groups, checked_labels, checked_weight
 from curvewise.roc.operating import OperatingPoint
 
 Array = NDArray[Any]
@@ -37,6 +45,7 @@ class FamilyClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[mis
 
     ensemble_: Ensemble
     inputs_: Inputs
+    recalibration_: Recalibration
     classes_: Array
     class_counts_: Array
     _rows_sum: int
@@ -45,13 +54,7 @@ class FamilyClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[mis
     def _settings(self) -> Settings:
         """Return how members are trained, or raise for a parameter that cannot be used."""
 
-    def fit(
-        self,
-        X: Any,
-        y: Any,
-        sample_weight: Any = None,
-        groups: Any = None,
-    ) -> Self:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Self:
         """Train on a table or images X and labels y of two or more classes.
 
         `sample_weight` (n,) multiplies the rows' losses. Rows of one of the `groups` (n,), a
@@ -72,12 +75,10 @@ class FamilyClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[mis
         labels = checked_labels(y)
         check_consistent_length(X, labels)
         weight = checked_weight(sample_weight, X)
-        group = checked_groups(groups, len(labels))
+        rows = Rows(X, labels, weight, checked_groups(groups, len(labels)))
         if weight is not None and not weight.all():  # a row of weight 0 is not there
-            there = weight > 0
-            X, labels, weight = _rows(X, there), labels[there], weight[there]
-            group = None if group is None else group[there]
-        classes, codes = np.unique(labels, return_inverse=True)
+            rows = rows.some(weight > 0)
+        classes, codes = np.unique(rows.y, return_inverse=True)
         if len(classes) < 2:
             where = "" if weight is None else " in rows of a weight above 0"
             raise InputError(
@@ -86,78 +87,66 @@ class FamilyClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[mis
         prior_shift(self.prior, np.ones(len(classes)))  # refused before the training, if at all
         if again and not np.array_equal(classes, self.classes_):
             raise InputError("warm_start needs the classes of the first fit, got others")
-        if again and settings.n_members == self.ensemble_.n_members:
-            warnings.warn("warm_start without a larger n_members trains nothing", stacklevel=2)
+        if again and settings.n_members == self.ensemble_.n_trained:
+            warnings.warn("warm_start without a larger n_members trains nothing", stacklevel=3)
             return self
         self.classes_ = classes
         if not again:  # later fits must set the same rows aside
             self._seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         with threads(self.n_jobs):
-            self._train(X, codes, weight, group, settings, again)
+            self._train(rows._replace(y=codes), settings, again)
         return self
 
-    def _train(
-        self,
-        x: Any,
-        codes: Array,
-        weight: Floats | None,
-        group: Array | None,
-        settings: Settings,
-        again: bool,
-    ) -> None:
-        train, aside = split_off(codes, self.calibration_fraction, self._seed, group)
-        if len(aside):
-            calibration = _rows(x, aside)
-            x, weight = _rows(x, train), None if weight is None else weight[train]
-            group = None if group is None else group[train]
-        own = codes[train]
-        counts = np.bincount(own)
+    def _train(self, rows: Rows, settings: Settings, again: bool) -> None:
+        train, out = split_off(rows.y, self.calibration_fraction, self._seed, rows.group)
+        aside = rows.some(out)
+        if len(out):
+            rows = rows.some(train)
+        counts = np.bincount(rows.y)
         if again:
-            array = np.concatenate(list(self.inputs_.blocks(x)))
+            self.inputs_.check(rows.x)
+            x = np.concatenate(list(self.inputs_.blocks(rows.x)))
         else:
-            self.inputs_ = inputs_for(x, self.backbone)
-            array = self.inputs_.fit(x)
-        rows_sum = checksum(array, own, weight, group)
+            self.inputs_ = inputs_for(rows.x, self.backbone)
+            x = self.inputs_.fit(rows.x)
+        rows = rows._replace(x=x)
+        rows_sum = rows.checksum()
         if again and rows_sum != self._rows_sum:
+            before = self.class_counts_.tolist()
             raise InputError(
                 "warm_start needs the rows of the first fit in their order, with their weights and "
-                f"groups (class counts {listed(self.class_counts_)}), got others (class counts "
-                f"{listed(counts)})"
+                f"groups (class counts {brief(before)}), got others ({brief(counts.tolist())})"
             )
         if not isinstance(self.inputs_, TableInputs):
             settings = replace(settings, trees=0)  # a backbone's features are no table's columns
-        made = fit_ensemble(
-            array,
-            own,
+        self.ensemble_ = fit_ensemble(
+            rows,
             settings,
             seed=self._seed,
-            sample_weight=weight,
-            groups=group,
             normalization=self.inputs_.normalization,
             before=self.ensemble_ if again else None,
-            on_progress=Printed(type(self).__name__) if self.verbose else None,
+            on_progress=printed(type(self).__name__) if self.verbose else None,
         )
-        self.ensemble_ = made
         self._rows_sum = rows_sum
-        self._grouped = group is not None
-        left_out = made.left_out_scores
-        self.recalibration_ = fit_recalibration(left_out, own, weight)
+        self._grouped = rows.group is not None
+        left_out = self.ensemble_.left_out_scores
+        self.recalibration_ = fit_recalibration(left_out, rows.y, rows.weight)
         self.class_counts_ = counts
-        self.class_weights_ = np.bincount(own, weight).astype(np.float64)
-        held = ~np.isnan(left_out[:, 0])
+        self.class_weights_ = np.bincount(rows.y, rows.weight).astype(np.float64)
+        judged = ~np.isnan(left_out[:, 0])
         few = "one row" if counts.min() < 2 else "the only group"
-        if counts.min() < 2 or (settings.n_members > 1 and not held.any()):
+        if counts.min() < 2 or (settings.n_members > 1 and not judged.any()):
             warnings.warn(
-                f"{few} of a class (class counts {listed(counts)}) cannot be left out for "
+                f"{few} of a class (class counts {brief(counts.tolist())}) cannot be left out for "
                 "checking, so probabilities may be far off; the order of rows is what was learnt",
                 stacklevel=4,
             )
-        self.out_of_fold_ = left_out[held]
-        self.out_of_fold_labels_ = own[held]
+        self.out_of_fold_ = left_out[judged]
+        self.out_of_fold_labels_ = rows.y[judged]
         self.calibration_scores_ = left_out[:0]
-        if len(aside):
-            self.calibration_scores_ = made.scores(self.inputs_.blocks(calibration))
-        self.calibration_labels_ = codes[aside]
+        if len(out):
+            self.calibration_scores_ = self.ensemble_.scores(self.inputs_.blocks(aside.x))
+        self.calibration_labels_ = aside.y
 
     @property
     def tree_share_(self) -> float:
@@ -205,17 +194,17 @@ class FamilyClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[mis
         return prior_shift(self.prior, self.class_weights_, self._rarest())
 
     def _scores(self, X: Any) -> Floats:
-        given = self._seen(X)
+        rows = self._seen(X)
         with threads(self.n_jobs):
-            return self._adjusted(self.ensemble_.scores(self.inputs_.blocks(given)))
+            return self._adjusted(self.ensemble_.scores(self.inputs_.blocks(rows)))
 
     def _seen(self, X: Any) -> Any:
         """Return rows to score, checked to be of the kind that fit has seen."""
         check_is_fitted(self)
-        given = as_given(X)
-        self.inputs_.check(given)
-        validate_data(self, given, reset=False, skip_check_array=True)
-        return given
+        rows = as_given(X)
+        self.inputs_.check(rows)
+        validate_data(self, rows, reset=False, skip_check_array=True)
+        return rows
 
     def decision_function(self, X: Any) -> Floats:
         """Return calibrated log-odds: (n,) of `classes_[1]`, or (n, C) of each class of more."""
@@ -272,10 +261,10 @@ class FamilyClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[mis
         return self._at_taus(X, [tau])[:, 0]
 
     def _at_taus(self, X: Any, taus: Any) -> Floats:
-        given = self._seen(X)
+        rows = self._seen(X)
         rare = self._rarest()
         with threads(self.n_jobs):
-            logits = self.ensemble_.logits(self.inputs_.blocks(given), taus)
+            logits = self.ensemble_.logits(self.inputs_.blocks(rows), taus)
         others = np.delete(logits, rare, axis=2)
         return np.asarray(logits[:, :, rare] - logsumexp(others, axis=2))
 
@@ -288,32 +277,19 @@ class FamilyClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[mis
         return tags
 
 
-def _rows(x: Any, rows: Array) -> Any:
-    return x.iloc[rows] if hasattr(x, "iloc") else np.asarray(x)[rows]
+def printed(name: str) -> Callable[[int, int], None]:
+    """Return a callback that writes a line at every tenth of the steps, with the time so far."""
+    started, tenths = time.perf_counter(), 0
 
+    def tell(done: int, total: int) -> None:
+        nonlocal tenths
+        if 10 * done // total > tenths:
+            tenths = 10 * done // total
+            seconds = time.perf_counter() - started
+            line = f"{name}: {10 * tenths} % of {total:,} steps, {seconds:.1f} s"
+            print(line, file=sys.stderr, flush=True)
 
-def listed(counts: Array) -> str:
-    """Return class counts in few words.
-
-    >>> listed(np.array([900, 33])), listed(np.arange(100, 0, -1))
-    ('900, 33', '100, 99, 98, 97, 96 ... 1 of 100 classes')
-    """
-    if len(counts) <= 10:
-        return ", ".join(map(str, counts))
-    return f"{', '.join(map(str, counts[:5]))} ... {counts[-1]} of {len(counts)} classes"
-
-
-def checksum(*parts: Array | None) -> int:
-    """Return a number that tells training rows from others, or from another order of them.
-
-    Parts are the rows' features, labels, weights and groups, as far as there are any.
-    """
-    total = 0
-    for part in parts:
-        if part is not None:
-            values: Any = np.ascontiguousarray(part)  # numpy does not say that it is a buffer
-            total = zlib.crc32(values, total)
-    return total
+    return tell
 
 
 @contextmanager

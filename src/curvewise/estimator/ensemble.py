@@ -1,71 +1,185 @@
-"""An ensemble over a family of losses: its members, what each is worth, and its scores."""
+"""An ensemble over a family of losses: its members, how they are read, and its scores.
+
+At a fixed lambda, FiLM scales and shifts the features before a linear layer, and calibration is
+linear in the logits. So is their mean over several lambdas: conditioning costs nothing when a
+model is used.
+"""
 
 import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
+from torch import Tensor, nn
 
 from curvewise.base.errors import InputError, require_number
-from curvewise.estimator.merit import shares
-from curvewise.estimator.readout import calibrated_readout, logit_readout
-from curvewise.estimator.scoring import Reader
 from curvewise.estimator.trees import Trees
+from curvewise.losses.factors import class_factors
 from curvewise.losses.family import LossFamily
 from curvewise.networks.conditioning import Conditioned
+from curvewise.training.batches import Samples
 from curvewise.training.run import Normalization
+from curvewise.training.stacked_layers import layers_of
+from curvewise.training.stacked_network import StackedNetwork
 
 Array = NDArray[Any]
 Floats = NDArray[np.float64]
+ROWS = 512  # a time: what K members make of them stays in the cache
+SHARPNESS = 0.01  # the AUC by which a group must be worse to count e times less
+
+
+@dataclass
+class Member:
+    """A network as it was at one moment of its training, and what it takes to read it.
+
+    `class_counts` are what its loss was told, `oversampling` how many times too often its training
+    showed each class; both (C,). `left_out` is the fold of rows that it did not see, `group` with
+    whom it is judged by them (those of its scaling and moment), and `merit` the AUC of that group.
+    """
+
+    network: Conditioned
+    family: LossFamily
+    class_counts: tuple[float, ...]
+    oversampling: tuple[float, ...]
+    merit: float = 0.0
+    left_out: int = -1
+    group: int = 0
+
+    @torch.no_grad()
+    def logit_readout(self, taus: Sequence[float]) -> tuple[Tensor, Tensor]:
+        r"""Return weights (L, C, F) and biases (L, C) that give the logits at each of L taus.
+
+        With FiLM's scale sigma and shift mu at a lambda and the last layer's W and b, the logits
+        are :math:`W(\sigma f + \mu) + b`, so the weights are :math:`W\,\mathrm{diag}(\sigma)` and
+        the biases :math:`W\mu + b`. Where nothing is drawn, L is 1.
+        """
+        if self.network.film_logits is not None:
+            raise InputError("a readout needs FiLM before the last layer, got one after it")
+        linear, film = self.network.linear, self.network.film
+        assert isinstance(linear, nn.Linear)
+        weight, bias = linear.weight.double(), linear.bias.double()
+        if film is None:
+            n = len(self._lambdas(taus))
+            return weight.expand(n, *weight.shape), bias.expand(n, *bias.shape)
+        scaled = (self._lambdas(taus).to(film.middle) - film.middle) / film.reach
+        sigma, mu = film.sigma(scaled).double(), film.mu(scaled).double()
+        return weight * sigma[:, None, :], mu @ weight.T + bias
+
+    @torch.no_grad()
+    def calibrated_readout(self, taus: Sequence[float]) -> tuple[Tensor, Tensor]:
+        """Return weights (C, F) and biases (C,) that give log-probabilities up to a constant.
+
+        It is the mean over lambdas of `calibrated_log_odds` before its last step, less the
+        logarithm of how many times too often training showed each class.
+        """
+        weight, bias = self.logit_readout(taus)
+        settings = self.family.hyperparameters(self._lambdas(taus).double())
+        factors = class_factors(self.class_counts, **settings, like=bias)
+        scale = factors.scale.expand_as(bias)
+        shown = torch.tensor(self.oversampling, dtype=torch.float64)
+        shift = factors.shift - factors.weight.log() - shown.log()
+        return (weight * scale[..., None]).mean(0), (bias * scale + shift).mean(0)
+
+    def _lambdas(self, taus: Sequence[float]) -> Tensor:
+        """Return lambda (L, d) at values of tau, or one empty lambda where nothing is drawn."""
+        return torch.tensor([[tau] for tau in taus]) if self.family.drawn else torch.zeros(1, 0)
+
+
+class Reader:
+    """Networks and the linear maps that read their last features.
+
+    `readouts` has for each of K networks weights (C, F) and biases (C,); `mixed` gives the sum over
+    networks, `each` the networks apart. Rows are taken 512 at a time, and the last block is
+    filled up: rounding depends on a block's size, and a row's score must not depend on
+    which others it came with.
+    """
+
+    def __init__(
+        self,
+        networks: Sequence[Conditioned],
+        readouts: Sequence[tuple[Tensor, Tensor]],
+        normalization: Normalization | None = None,
+    ) -> None:
+        self.networks = [network.eval() for network in networks]
+        self.weight = torch.stack([weight for weight, _ in readouts]).float()  # (K, C, F)
+        self.bias = torch.stack([bias for _, bias in readouts])
+        self.normalization = normalization
+        stacks = layers_of(networks[0]) is not None
+        self.stack = StackedNetwork(networks).layered if stacks else None
+
+    def _features(self, x: Tensor) -> Tensor:
+        """Return features (K, F, n) of some rows."""
+        if self.stack is None:
+            return torch.stack([network.features(x).T for network in self.networks])
+        features = self.stack.features(x)
+        return features.expand(len(self.networks), *features.shape[-2:])
+
+    def _blocks(self, x: Array) -> Iterator[tuple[slice, Tensor]]:
+        samples = Samples(x, torch.device("cpu"), self.normalization)
+        for start in range(0, len(x), ROWS):
+            rows = torch.arange(start, start + ROWS) % len(x)
+            yield slice(start, min(start + ROWS, len(x))), samples.prepared(samples.raw(rows))
+
+    @torch.no_grad()
+    def mixed(self, x: Array) -> Floats:
+        """Return the sum over networks, (n, C)."""
+        weight = self.weight.transpose(0, 1).flatten(1)  # (C, K F)
+        bias = self.bias.sum(0).numpy()
+        out = np.empty((len(x), len(bias)))
+        for rows, part in self._blocks(x):
+            scores = (weight @ self._features(part).flatten(0, 1)).T
+            out[rows] = scores[: rows.stop - rows.start].double().numpy() + bias
+        return out
+
+    @torch.no_grad()
+    def each(self, x: Array) -> Floats:
+        """Return what each network says, (K, n, C)."""
+        out = np.empty((len(self.networks), len(x), self.bias.shape[1]))
+        for rows, part in self._blocks(x):
+            scores = torch.bmm(self.weight, self._features(part)).transpose(1, 2)
+            out[:, rows] = scores[:, : rows.stop - rows.start].double().numpy()
+        out += self.bias.numpy()[:, None]
+        return out
 
 
 @dataclass
 class Ensemble:
-    """K trained networks of one shape.
+    """Members of one shape, and trees that may stand beside them.
 
-    `merit` (K,) is the out-of-fold AUC of the group (scaling and snapshot) each belongs to, and
-    sets how much it counts. `class_counts` are what each network's loss was told, `oversampling`
-    how many times too often its training showed each class; both (K, C). `taus` are where models
-    are read. `out_of_fold` (n, C) has what members say of training rows that they left out, NaN for
-    rows that none did. `trees` may stand beside them.
+    `n_trained` is how many networks were trained, of which members are what was kept. `taus` are
+    where they are read. `out_of_fold` (n, C) has what members say of training rows that they left
+    out, NaN for rows that none did.
     """
 
-    networks: list[Conditioned]
-    families: list[LossFamily]
-    merit: Floats
-    class_counts: list[tuple[float, ...]]
-    oversampling: list[tuple[float, ...]]
+    members: list[Member]
+    n_trained: int
     taus: tuple[float, ...]
-    n_members: int
+    in_shape: tuple[int, ...]
     normalization: Normalization | None
     out_of_fold: Floats = field(repr=False)
-    in_shape: tuple[int, ...] = ()
     trees: Trees | None = field(default=None, repr=False)
     _reader: Reader | None = field(default=None, repr=False)
 
     @property
+    def merits(self) -> Floats:
+        """The members' merits, (K,)."""
+        return np.array([member.merit for member in self.members], np.float64)
+
+    @property
     def weights(self) -> Floats:
-        """How much each network counts, (K,), 1 in sum."""
-        return shares(self.merit)
+        """How much each member counts, (K,), 1 in sum."""
+        return shares(self.merits)
 
     @property
     def tau_range(self) -> tuple[float, float]:
         """The range that tau was drawn from."""
-        if not self.families[0].drawn:
+        family = self.members[0].family
+        if not family.drawn:
             raise InputError("lambda can be chosen if it was drawn in training, got a fixed loss")
-        return self.families[0].ranges[0]
-
-    def readout(self, k: int) -> tuple[Tensor, Tensor]:
-        """Return how a network's features become calibrated log-probabilities: (C, F), (C,)."""
-        family = self.families[k]
-        lams = lambdas(family, self.taus)
-        return calibrated_readout(
-            self.networks[k], family, lams, self.class_counts[k], self.oversampling[k]
-        )
+        return family.ranges[0]
 
     def checksum(self, others: Floats) -> int:
         """Return a number that tells these members and trees, and other numbers, from others.
@@ -75,28 +189,26 @@ class Ensemble:
         trees = [] if self.trees is None else [self.trees.share, self.trees.stretch]
         values: Any = np.concatenate([others, self.weights, trees])
         total = zlib.crc32(values)
-        for network in self.networks:
-            weight: Any = network.linear.weight  # torch's types do not tell it from a method
+        for member in self.members:
+            weight: Any = member.network.linear.weight  # torch's types do not know that it is one
             total = zlib.crc32(weight.detach().cpu().contiguous().numpy(), total)
         return total
 
     def scores(self, blocks: Iterable[Array]) -> Floats:
         """Return calibrated log-probabilities up to a constant, (n, C): the weighted mean."""
         if self._reader is None:
-            parts = [self.readout(k) for k in range(len(self.networks))]
-            self._reader = self._mixing(parts)
-        if self.trees is None:
-            return self._reader.mixed(blocks)
-        return np.concatenate(
-            [
-                self.trees.joined(self._reader.mixed([block]), self.trees.scores(block))
-                for block in blocks
-            ]
-        )
+            readouts = [member.calibrated_readout(self.taus) for member in self.members]
+            self._reader = self._mixing(readouts)
+        parts = []
+        for x in blocks:
+            scores = self._reader.mixed(x)
+            trees = self.trees
+            parts.append(scores if trees is None else trees.joined(scores, trees.scores(x)))
+        return np.concatenate(parts)
 
     @property
     def left_out_scores(self) -> Floats:
-        """Scores of training rows by networks and trees that left them out, NaN where none did."""
+        """Scores of training rows by members and trees that left them out, NaN where none did."""
         if self.trees is None:
             return self.out_of_fold
         return self.trees.joined(self.out_of_fold, self.trees.out_of_fold)
@@ -106,41 +218,43 @@ class Ensemble:
 
         None is the top of the range. A loss that draws nothing has no other.
         """
-        drawn = bool(self.families[0].drawn)
-        if not drawn and any(tau is not None for tau in taus):
+        if self.members[0].family.drawn:
+            low, top = self.tau_range
+        elif any(tau is not None for tau in taus):
             raise InputError(f"this model has a fixed loss, so no tau can be chosen, got {taus[0]}")
-        low, top = self.tau_range if drawn else (0.0, 0.0)
-        wanted = tuple(top if tau is None else require_number("tau", tau, low, top) for tau in taus)
-        parts = []
-        for network, family in zip(self.networks, self.families, strict=True):
-            weight, bias = logit_readout(network, lambdas(family, wanted))
-            parts.append((weight.flatten(0, 1), bias.flatten()))
-        mixed = self._mixing(parts).mixed(blocks)
-        return mixed.reshape(len(mixed), len(taus), len(self.class_counts[0]))
+        else:
+            low = top = 0.0
+        wanted = [top if tau is None else require_number("tau", tau, low, top) for tau in taus]
+        readouts = [member.logit_readout(wanted) for member in self.members]
+        flat = [(weight.flatten(0, 1), bias.flatten()) for weight, bias in readouts]
+        reader = self._mixing(flat)
+        mixed = np.concatenate([reader.mixed(x) for x in blocks])
+        return mixed.reshape(len(mixed), len(taus), -1)
 
     def _mixing(self, readouts: Sequence[tuple[Tensor, Tensor]]) -> Reader:
+        """Return a reader whose sum over members is their weighted mean."""
         weighted = [
             (share * weight, share * bias)
             for share, (weight, bias) in zip(self.weights, readouts, strict=True)
         ]
-        return Reader(self.networks, weighted, self.normalization)
+        return Reader([member.network for member in self.members], weighted, self.normalization)
 
-    def pruned(self, least: float, most: int) -> "Ensemble":
-        """Keep the `most` networks that count most, and none below `least` of the first."""
+    def prune(self, least: float, most: int) -> None:
+        """Keep the `most` members that count most, and none below `least` of the first."""
         weights = self.weights
         best = np.argsort(-weights, kind="stable")[:most]
         kept = np.sort(best[weights[best] >= least * weights.max()])
-        self.networks = [self.networks[k] for k in kept]
-        self.families = [self.families[k] for k in kept]
-        self.class_counts = [self.class_counts[k] for k in kept]
-        self.oversampling = [self.oversampling[k] for k in kept]
-        self.merit = self.merit[kept]
-        return self
+        self.members = [self.members[k] for k in kept]
 
     def __getstate__(self) -> dict[str, Any]:
         return {**vars(self), "_reader": None}
 
 
-def lambdas(family: LossFamily, taus: Sequence[float]) -> Tensor:
-    """Return lambda (L, d) at values of tau, or one empty lambda where nothing is drawn."""
-    return torch.tensor([[tau] for tau in taus]) if family.drawn else torch.zeros(1, 0)
+def shares(merits: Floats) -> Floats:
+    """Return exp(merit / 0.01), 1 in sum.
+
+    >>> shares(np.array([0.9, 0.9])).tolist()
+    [0.5, 0.5]
+    """
+    weights = np.exp((merits - merits.max()) / SHARPNESS)
+    return np.asarray(weights / weights.sum())

@@ -1,13 +1,25 @@
-"""`LCTClassifier` and `VSClassifier`: three lines from a table with a rare class to a model."""
+"""`LCTClassifier` and `VSClassifier`: three lines from a table with a rare class to a model.
 
-from collections.abc import Callable, Sequence
+`to_parts` and `from_parts` take a fitted one apart into tensors and plain data, and rebuild it
+without running code.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from torch import nn
+import numpy as np
+import torch
+from torch import Tensor, nn
 
 from curvewise.base.errors import InputError, require_open
-from curvewise.estimator.choosing import PointClassifier
+from curvewise.estimator.classifier import FamilyClassifier
+from curvewise.estimator.ensemble import Ensemble, Member
+from curvewise.estimator.inputs import inputs_from_dict
+from curvewise.estimator.operating import PointClassifier
+from curvewise.estimator.recalibration import Recalibration
 from curvewise.estimator.settings import Settings
+from curvewise.estimator.trees import Trees
+from curvewise.losses.family import LossFamily
 
 
 class LCTClassifier(PointClassifier):
@@ -97,10 +109,10 @@ class LCTClassifier(PointClassifier):
         self.verbose = verbose
 
     def _settings(self) -> Settings:
-        given = self.tau_range
-        if isinstance(given, str) or not isinstance(given, Sequence) or len(given) != 2:
-            raise InputError(f"tau_range must be (low, high), got {given!r}")
-        return Settings.of(self, tau=tuple(given))
+        tau = self.tau_range
+        if isinstance(tau, str) or not isinstance(tau, Sequence) or len(tau) != 2:
+            raise InputError(f"tau_range must be (low, high), got {tau!r}")
+        return Settings.of(self, tau=tuple(tau))
 
 
 class VSClassifier(PointClassifier):
@@ -160,3 +172,110 @@ class VSClassifier(PointClassifier):
         if not isinstance(self.omega, Sequence) or isinstance(self.omega, str):
             require_open("omega", self.omega, 0, 1)  # at an end one class would count for nothing
         return Settings.of(self, fixed=(self.omega, self.gamma, self.tau))
+
+
+KINDS: dict[str, type[FamilyClassifier]] = {
+    "LCTClassifier": LCTClassifier,
+    "VSClassifier": VSClassifier,
+}
+ARRAYS = (
+    "out_of_fold_",
+    "out_of_fold_labels_",
+    "calibration_scores_",
+    "calibration_labels_",
+    "class_counts_",
+    "class_weights_",
+)
+
+
+def to_parts(estimator: FamilyClassifier) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """Return the tensors of a fitted estimator, and all else ready for JSON."""
+    if type(estimator).__name__ not in KINDS or not hasattr(estimator, "ensemble_"):
+        raise InputError("an estimator must be fitted before it is saved, got one that is not")
+    ensemble, classes = estimator.ensemble_, estimator.classes_
+    parameters = {  # as JSON has them: numbers and lists of Python, not of numpy
+        name: value.tolist() if isinstance(value, np.generic | np.ndarray) else value
+        for name, value in estimator.get_params(deep=False).items()
+    }
+    if parameters["network"] is not None:
+        raise InputError(
+            "an estimator with a network function of its own cannot be saved safely, for loading "
+            "would have to run it; pickle it instead"
+        )
+    if not isinstance(parameters["random_state"], int | None):
+        parameters["random_state"] = None
+    if not estimator._settings().match(ensemble):
+        raise InputError(
+            "hidden and tau_range must be those of fit when a model is saved, got others"
+        )
+    if classes.dtype.kind not in "biufUSO":
+        raise InputError(f"labels must be numbers or text to be saved, got {classes.dtype}")
+    states = [member.network.state_dict() for member in ensemble.members]
+    tensors = {
+        f"network.{name}": torch.stack([state[name] for state in states]) for name in states[0]
+    }
+    arrays = {"merit": ensemble.merits, "out_of_fold": ensemble.out_of_fold}
+    arrays |= {name: np.ascontiguousarray(getattr(estimator, name)) for name in ARRAYS}
+    tensors |= {name: torch.from_numpy(array) for name, array in arrays.items()}
+    if ensemble.trees is not None:
+        tensors |= ensemble.trees.to_tensors()
+    return tensors, {
+        "estimator": type(estimator).__name__,
+        "parameters": parameters,
+        "classes": {"dtype": str(classes.dtype), "values": classes.tolist()},
+        "n_features": int(estimator.n_features_in_),
+        "feature_names": list(getattr(estimator, "feature_names_in_", [])),
+        "in_shape": ensemble.in_shape,
+        "inputs": estimator.inputs_.to_dict(),
+        "families": [member.family.to_dict() for member in ensemble.members],
+        "class_counts": [member.class_counts for member in ensemble.members],
+        "oversampling": [member.oversampling for member in ensemble.members],
+        "taus": ensemble.taus,
+        "n_members": ensemble.n_trained,
+        "seed": estimator._seed,
+        "rows_sum": estimator._rows_sum,
+        "grouped": estimator._grouped,
+        "slope": estimator.recalibration_.slope,
+        "offset": estimator.recalibration_.offset.tolist(),
+    }
+
+
+def from_parts(tensors: Mapping[str, Tensor], about: Mapping[str, Any]) -> FamilyClassifier:
+    """Return the estimator that `to_parts` took apart; it predicts the same bits."""
+    if about["estimator"] not in KINDS:
+        raise InputError(f"an estimator must be one of {list(KINDS)}, got {about['estimator']!r}")
+    parameters = {
+        name: tuple(value) if isinstance(value, list) else value
+        for name, value in about["parameters"].items()
+    }
+    estimator = KINDS[about["estimator"]](**parameters)
+    classes, in_shape = about["classes"], tuple(about["in_shape"])
+    estimator.classes_ = np.array(classes["values"], dtype=classes["dtype"])
+    estimator.n_features_in_ = about["n_features"]
+    if about["feature_names"]:
+        estimator.feature_names_in_ = np.array(about["feature_names"], dtype=object)
+    estimator.inputs_ = inputs_from_dict(about["inputs"])
+    estimator._seed = about["seed"]
+    estimator._rows_sum, estimator._grouped = about["rows_sum"], about["grouped"]
+    for name in ARRAYS:
+        if name in tensors:
+            setattr(estimator, name, tensors[name].numpy())
+    estimator.recalibration_ = Recalibration(about["slope"], np.array(about["offset"]))
+    settings, members = estimator._settings(), []
+    for k, state in enumerate(about["families"]):
+        family = LossFamily.from_dict(state)
+        network = settings.untrained(family, in_shape, len(estimator.classes_))
+        names = network.state_dict()
+        network.load_state_dict({name: tensors[f"network.{name}"][k] for name in names})
+        counts, times = tuple(about["class_counts"][k]), tuple(about["oversampling"][k])
+        members.append(Member(network.eval(), family, counts, times, float(tensors["merit"][k])))
+    estimator.ensemble_ = Ensemble(
+        members,
+        n_trained=about["n_members"],
+        taus=tuple(about["taus"]),
+        in_shape=in_shape,
+        normalization=estimator.inputs_.normalization,
+        out_of_fold=tensors["out_of_fold"].numpy(),
+        trees=Trees.from_tensors(tensors, in_shape[0]),
+    )
+    return estimator

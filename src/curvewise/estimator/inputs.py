@@ -1,13 +1,16 @@
-"""What a user hands in, as arrays that members train on: tables and images."""
+"""What users hand in, checked, and as arrays that members train on: tables, images and labels."""
 
+import zlib
 from collections.abc import Iterator
-from typing import Any, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 import torch
 from numpy.typing import NDArray
-from sklearn.utils.validation import check_array
+from sklearn.utils import assert_all_finite, column_or_1d
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import _check_sample_weight, check_array
 
 from curvewise.base.errors import InputError, require_choice
 from curvewise.networks.registry import PRETRAINED, build_network, input_statistics
@@ -17,26 +20,36 @@ from curvewise.training.batches import Samples
 from curvewise.training.run import Normalization
 
 Array = NDArray[Any]
+Floats = NDArray[np.float64]
 ROWS = 16_384  # of a table that are encoded at a time when it is scored
 IMAGES = 64  # that a backbone sees at a time
 
 
-class Inputs(Protocol):
-    """Learns from training rows how to make arrays of them, and does it for any rows."""
+class Rows(NamedTuple):
+    """Rows to train on: a table, images or features x, the codes y of their classes 0 .. C-1.
 
-    normalization: Normalization | None
+    Weights and groups (n,) may be left out.
+    """
 
-    def fit(self, x: Any) -> Array:
-        """Learn from training rows, and return them as an array (n, ...)."""
+    x: Any
+    y: NDArray[np.int64]
+    weight: Floats | None = None
+    group: Array | None = None
 
-    def check(self, x: Any) -> None:
-        """Raise if rows are of another kind than those of fit."""
+    def some(self, rows: Array) -> "Rows":
+        """Return some of the rows."""
+        x = self.x.iloc[rows] if hasattr(self.x, "iloc") else np.asarray(self.x)[rows]
+        weight = None if self.weight is None else self.weight[rows]
+        return Rows(x, self.y[rows], weight, None if self.group is None else self.group[rows])
 
-    def blocks(self, x: Any) -> Iterator[Array]:
-        """Yield rows as arrays, some at a time."""
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return everything learnt, ready for JSON."""
+    def checksum(self) -> int:
+        """Return a number that tells these rows from others, or from another order of them."""
+        total = 0
+        for part in self:
+            if part is not None:
+                values: Any = np.ascontiguousarray(part)  # numpy does not say that it is a buffer
+                total = zlib.crc32(values, total)
+        return total
 
 
 class TableInputs:
@@ -154,12 +167,14 @@ class ImageInputs:
 
     def blocks(self, x: Any) -> Iterator[Array]:
         """Yield all images at once: they are bytes until they are a batch."""
-        self.check(x)
         yield as_images(x)
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything learnt, ready for JSON."""
         return {"kind": "images", "shape": self.shape, "normalization": self.normalization}
+
+
+Inputs = TableInputs | BackboneInputs | ImageInputs
 
 
 def inputs_for(x: Any, backbone: str | None) -> Inputs:
@@ -227,3 +242,45 @@ def as_images(x: Any) -> Array:
             )
         images = np.round(images * 255).astype(np.uint8)
     return np.ascontiguousarray(images.transpose(0, 3, 1, 2))
+
+
+def checked_labels(y: Any) -> Array:
+    """Return labels (n,), none of them missing; a column (n, 1) is taken with a warning."""
+    labels: Array = column_or_1d(y, warn=True)
+    if labels.dtype.kind == "f":
+        assert_all_finite(labels, input_name="y")
+    missing = np.flatnonzero(pd.isna(labels))
+    if len(missing):
+        raise InputError(f"y must hold a label in every row, got none in row {missing[0]}")
+    try:
+        np.unique(labels)
+    except TypeError:  # they cannot be sorted
+        kinds = sorted({type(label).__name__ for label in labels.tolist()})
+        raise InputError(f"y must hold labels of one type, got {', '.join(kinds)}") from None
+    check_classification_targets(labels)
+    return labels
+
+
+def checked_weight(sample_weight: Any, x: Any) -> NDArray[np.float64] | None:
+    """Return weights (n,) with a mean of 1 over the rows, or None for equal ones."""
+    if sample_weight is None:
+        return None
+    weight = _check_sample_weight(sample_weight, x, dtype=np.float64, ensure_non_negative=True)
+    if not weight.any():
+        raise InputError("sample_weight must be above 0 in some row, got 0 in all")
+    scaled: NDArray[np.float64] = weight / weight[weight > 0].mean()
+    return scaled
+
+
+def checked_groups(groups: Any, n: int) -> Array | None:
+    """Return the group of each of n rows as numbers, or None."""
+    if groups is None:
+        return None
+    given = np.asarray(groups)
+    if given.shape != (n,):
+        raise InputError(f"groups must have shape ({n},), got {given.shape}")
+    codes, _ = pd.factorize(given)
+    missing = np.flatnonzero(codes < 0)
+    if len(missing):
+        raise InputError(f"groups must name one in every row, got none in row {missing[0]}")
+    return np.asarray(codes)

@@ -1,14 +1,17 @@
-"""Operating points of a fitted estimator, on rows it has not seen or, approximately, on its own."""
+"""Operating points of fitted estimators, on new rows or, approximately, on those of fit."""
 
-from collections.abc import Callable
+import warnings
 from dataclasses import replace
 from math import inf
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.utils import check_consistent_length
 
 from curvewise.base.errors import InputError, require_open
+from curvewise.estimator.classifier import FamilyClassifier
+from curvewise.estimator.inputs import checked_labels
 from curvewise.roc.guarantee import first_unsafe
 from curvewise.roc.operating import (
     OperatingPoint,
@@ -17,78 +20,176 @@ from curvewise.roc.operating import (
     promise_note,
 )
 
+Array = NDArray[Any]
 Floats = NDArray[np.float64]
 APPROXIMATE = (
     "approximate: chosen on out-of-fold scores, which come from other members than those that "
     "score new rows"
 )
-
 UNPROMISED = "chosen on these rows, nothing is promised of new data"
+DEPENDENT = (
+    "; as if rows were independent, but fit was given groups: rows of one group are alike, which "
+    "the confidence does not allow for"
+)
+TAUS = 61  # that by="lambda" tries
 
 
-def choose_point(
-    y: NDArray[Any],
-    score: Floats,
-    tau: float | None,
-    *,
-    known: bool,
-    confidence: float | None,
-    **rules: Any,
-) -> OperatingPoint:
-    """Choose a threshold on scores of the rare class (y: 1), those at `tau` if given, by one rule.
+class PointClassifier(FamilyClassifier):
+    """A `FamilyClassifier` that chooses operating points, which its `predict` then keeps to."""
 
-    `known` says that the rows took part in training, so that nothing is promised.
-    """
-    if rules.get("cost_ratio") is not None:
-        confidence = None
-    point = replace(choose_operating_point(y, score, confidence=confidence, **rules), tau=tau)
-    if confidence is None and np.isfinite(point.threshold):
-        point = replace(point, note=UNPROMISED)
-    if not known:
+    def choose_operating_point(
+        self,
+        X: Any = None,
+        y: Any = None,
+        *,
+        max_fpr: float | None = None,
+        min_tpr: float | None = None,
+        cost_ratio: float | None = None,
+        prevalence: float | None = None,
+        confidence: float | None = 0.95,
+        tau: float | None = None,
+        by: str = "threshold",
+    ) -> OperatingPoint:
+        """Choose where to call a row the rare class, by one rule; use it as `predict(X, at=)`.
+
+        Parameters
+        ----------
+        X, y
+            Rows that the model has not seen. Left out, they are those that `fit` set aside
+            (`calibration_fraction`), or else its out-of-fold scores, which makes the point
+            approximate.
+        max_fpr, min_tpr
+            A rate that holds on new data with `confidence` (None: on these rows only). Too few rows
+            for that give the threshold +inf (-inf for min_tpr), and a note and warning that
+            say how many are needed.
+        cost_ratio
+            The lowest expected cost, a missed rare row costing so many false alarms.
+        prevalence
+            The share of the rare class where the point will be used; left out, it is the model's
+            `prior`, or else that of these rows.
+        tau
+            Use the paper's score z1 - z0 at this tau instead of the calibrated log-odds.
+        by
+            "threshold", or "lambda": the tau at which z1 - z0 >= 0 keeps the rate.
+        """
+        self._two_classes("an operating point")
+        if by not in ("threshold", "lambda"):
+            raise InputError(f'by must be "threshold" or "lambda", got {by!r}')
+        if X is None and (by == "lambda" or tau is not None):
+            raise InputError(
+                "an operating point of one lambda needs rows X and y, for fit keeps only the "
+                "calibrated scores of the rows that it sets aside, got none"
+            )
+        if (X is None) != (y is None):
+            raise InputError("X and y go together, got one of them")
+        if by == "lambda" and (tau is not None or cost_ratio is not None or confidence is None):
+            raise InputError(
+                'by="lambda" chooses tau by a rate that holds with confidence, so it goes without '
+                "tau and cost_ratio, and with confidence"
+            )
+        rules: dict[str, Any] = {
+            "max_fpr": max_fpr,
+            "min_tpr": min_tpr,
+            "confidence": None if cost_ratio is not None else confidence,
+            "prevalence": self._wanted_prevalence() if prevalence is None else prevalence,
+        }
+        if X is None:
+            point = self._point_of_fit(cost_ratio=cost_ratio, **rules)
+        else:
+            labels = self._rare_labels(y)
+            check_consistent_length(X, labels)
+            if by == "lambda":
+                point = self._point_of_tau(X, labels, **rules)
+            else:
+                score = self.rare_log_odds(X) if tau is None else self.score_samples(X, tau)
+                point = choose_operating_point(labels, score, cost_ratio=cost_ratio, **rules)
+                point = replace(point, tau=tau, note=_note(point))
+        if np.isinf(point.threshold) and cost_ratio is None:
+            unkept = "no finite threshold keeps this rate on these rows"
+            warnings.warn(point.note or unkept, stacklevel=2)
+        return replace(point, scored_by=self._name_of_scores(point.tau))
+
+    def _point_of_fit(self, **rules: Any) -> OperatingPoint:
+        """Choose a threshold on scores that fit has left: of rows set aside, or out of fold."""
+        known = len(self.calibration_scores_) == 0
+        scores = self._adjusted(self.out_of_fold_ if known else self.calibration_scores_)
+        labels = self.out_of_fold_labels_ if known else self.calibration_labels_
+        if len(scores) == 0:
+            raise InputError("this model held no rows out, so X and y must be given, got none")
+        rare = self._rare()
+        point = choose_operating_point(
+            labels == rare, scores[:, rare] - scores[:, 1 - rare], **rules
+        )
+        if known:
+            # What a promise lacks is worth knowing; that it holds is not said of rows that
+            # training knew.
+            lacks = f"; {point.note}" if point.note and np.isinf(point.threshold) else ""
+            return replace(point, confidence=None, note=f"{APPROXIMATE}{lacks}")
+        point = replace(point, note=_note(point))
+        if self._grouped and point.confidence is not None:
+            point = replace(point, note=f"{point.note}{DEPENDENT}")
+            warnings.warn(point.note, stacklevel=3)
         return point
-    # What a promise lacks is worth knowing; that it holds is not said of rows that are known.
-    lacks = point.note and np.isinf(point.threshold)
-    note = f"{APPROXIMATE}; {point.note}" if lacks else APPROXIMATE
-    return replace(point, confidence=None, note=note)
+
+    def _point_of_tau(
+        self,
+        X: Any,
+        labels: Array,
+        *,
+        max_fpr: float | None,
+        min_tpr: float | None,
+        confidence: float,
+        prevalence: float | None,
+    ) -> OperatingPoint:
+        """Choose the tau at which "z1 - z0 >= 0" keeps a rate on new data with confidence.
+
+        A larger tau calls more rows positive. So values are tried from the safe end of the range,
+        one after the other, and the last before the first failure is taken (`first_unsafe`).
+        """
+        low, high = self.ensemble_.tau_range
+        if (max_fpr is None) == (min_tpr is None):
+            raise InputError("a lambda is chosen by max_fpr or by min_tpr, got neither or both")
+        taus = np.linspace(low, high, TAUS)
+        if max_fpr is not None:
+            what, rate, allowed = "FPR <=", max_fpr, require_open("max_fpr", max_fpr, 0, 1)
+            threshold = inf
+        else:
+            assert min_tpr is not None
+            what, rate, allowed = "TPR >=", min_tpr, 1 - require_open("min_tpr", min_tpr, 0, 1)
+            threshold, taus = -inf, taus[::-1]
+        scores = self._at_taus(X, list(taus))
+        called = scores >= 0
+        wrong = called[labels == 0] if max_fpr is not None else ~called[labels == 1]
+        safe = first_unsafe(wrong.sum(0), len(wrong), allowed, confidence)
+        note = promise_note(what, rate, confidence, len(wrong))
+        if safe > 0:
+            threshold = 0.0
+        elif "needs" not in note:
+            note = f"no tau in [{low:g}, {high:g}] keeps {note}"
+        place = max(safe - 1, 0)
+        point = operating_point(labels, scores[:, place], threshold, prevalence=prevalence)
+        return replace(point, confidence=confidence, note=note, tau=float(taus[place]))
+
+    def _wanted_prevalence(self) -> float | None:
+        """Return the share of the rare class that `prior` names, if it does."""
+        if self.prior is None:
+            return None
+        return float(self.prior if np.ndim(self.prior) == 0 else self.prior[self._rare()])
+
+    def _rare_labels(self, y: Any) -> Array:
+        """Return 1 for the rare class, 0 for the other."""
+        labels = checked_labels(y)
+        unknown = np.setdiff1d(labels, self.classes_)
+        if len(unknown):
+            raise InputError(f"y must hold {self.classes_.tolist()}, got {unknown[:3].tolist()}")
+        if len(only := np.unique(labels)) == 1:
+            raise InputError(
+                f"y must hold both classes, got only {only.tolist()[0]!r} ({len(labels)} rows)"
+            )
+        return np.asarray(labels == self.positive_class_, np.int64)
 
 
-def choose_tau(
-    y: NDArray[Any],
-    scores_at: Callable[[Floats], Floats],
-    tau_range: tuple[float, float],
-    *,
-    max_fpr: float | None,
-    min_tpr: float | None,
-    confidence: float,
-    prevalence: float | None,
-    steps: int = 61,
-) -> OperatingPoint:
-    """Choose the tau at which "z1 - z0 >= 0" keeps a rate on new data with confidence.
-
-    A larger tau calls more rows positive. So values are tried from the safe end of the range, one
-    after the other, and the last before the first failure is taken (`first_unsafe`).
-    `scores_at(taus)` gives z1 - z0, (n, len(taus)).
-    """
-    if (max_fpr is None) == (min_tpr is None):
-        raise InputError("a lambda is chosen by max_fpr or by min_tpr, got neither or both")
-    taus = np.linspace(*tau_range, steps)
-    positive = np.asarray(y) == 1
-    if max_fpr is not None:
-        what, rate, errors_allowed = "FPR <=", max_fpr, require_open("max_fpr", max_fpr, 0, 1)
-    else:
-        assert min_tpr is not None
-        what, rate, errors_allowed = "TPR >=", min_tpr, 1 - require_open("min_tpr", min_tpr, 0, 1)
-        taus = taus[::-1]
-    scores = scores_at(taus)
-    called = scores >= 0
-    wrong = called[~positive] if max_fpr is not None else ~called[positive]
-    safe = first_unsafe(wrong.sum(0), len(wrong), errors_allowed, confidence)
-    note = promise_note(what, rate, confidence, len(wrong))
-    if safe == 0:
-        if "needs" not in note:
-            note = f"no tau in [{tau_range[0]:g}, {tau_range[1]:g}] keeps {note}"
-        threshold = inf if max_fpr is not None else -inf
-        point = operating_point(y, scores[:, 0], threshold, prevalence=prevalence)
-        return replace(point, confidence=confidence, note=note, tau=float(taus[0]))
-    point = operating_point(y, scores[:, safe - 1], 0.0, prevalence=prevalence)
-    return replace(point, confidence=confidence, note=note, tau=float(taus[safe - 1]))
+def _note(point: OperatingPoint) -> str:
+    """Return what a point promises of new data, or that it promises nothing."""
+    bare = point.confidence is None and np.isfinite(point.threshold)
+    return UNPROMISED if bare else point.note

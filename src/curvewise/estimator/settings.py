@@ -1,7 +1,7 @@
 """What an estimator trains: sizes, families and recipe, by the number of rows."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from math import sqrt
 from typing import Any
 
@@ -10,6 +10,7 @@ import torch
 from torch import nn
 
 from curvewise.base.errors import InputError, require_number, require_open
+from curvewise.estimator.ensemble import Ensemble
 from curvewise.losses.family import LinearDensity, LossFamily
 from curvewise.networks.conditioning import Conditioned, find_last_linear
 from curvewise.networks.registry import build_network
@@ -91,30 +92,26 @@ class Settings:
     trees: int = 0
 
     @classmethod
-    def of(cls, estimator: Any, **own: Any) -> "Settings":
+    def of(cls, estimator: Any, **loss: Any) -> "Settings":
         """Return the settings of an estimator's parameters, or raise what is wrong with them."""
-        names = (
-            *("n_members", "trees", "steps", "batch_size"),
-            *("learning_rate", "weight_decay", "network"),
-        )
-        given = {name: getattr(estimator, name) for name in names}
+        names = {field.name for field in fields(cls)} - {"tau", "fixed"}
+        values = {name: getattr(estimator, name) for name in names}
         for name, least in (("n_members", 1), ("trees", 0), ("steps", 1), ("batch_size", 2)):
-            if given[name] is not None or name in ("n_members", "trees"):
-                given[name] = whole(name, given[name], least)
-        hidden = estimator.hidden
+            if values[name] is not None or name in ("n_members", "trees"):
+                values[name] = whole(name, values[name], least)
+        hidden = values["hidden"]
         if isinstance(hidden, str) or not isinstance(hidden, Sequence | np.ndarray):
             raise InputError(f"hidden must be a list of layer widths, got {hidden!r}")
-        fraction = require_number("calibration_fraction", estimator.calibration_fraction, 0, 0.9)
-        assert fraction >= 0
-        require_open("learning_rate", given["learning_rate"], 0, float("inf"))
-        require_number("weight_decay", given["weight_decay"], 0)
+        require_number("calibration_fraction", estimator.calibration_fraction, 0, 0.9)
+        require_open("learning_rate", estimator.learning_rate, 0, float("inf"))
+        require_number("weight_decay", estimator.weight_decay, 0)
         if not isinstance(estimator.warm_start, bool | np.bool_):
             raise InputError(f"warm_start must be True or False, got {estimator.warm_start!r}")
         if not isinstance(estimator.verbose, int | np.integer):
             raise InputError(f"verbose must be a whole number, got {estimator.verbose!r}")
-        made = cls(hidden=tuple(hidden), **given, **own)
-        made.family(0)  # its numbers are checked there
-        return made
+        settings = cls(**{**values, "hidden": tuple(hidden)}, **loss)
+        settings.family(0)  # its numbers are checked there
+        return settings
 
     def family(self, k: int) -> LossFamily:
         """Return the family of losses that member k is trained with."""
@@ -136,23 +133,39 @@ class Settings:
         low, high = self.tau
         return tuple(low + share * (high - low) for share in EVALUATED)
 
+    def is_mlp(self, in_shape: tuple[int, ...]) -> bool:
+        """Tell whether members are our own networks on a table: inputs of others stay as they are.
+
+        Others may begin with anything, which could not take in a scale, nor noise.
+        """
+        return len(in_shape) == 1 and self.network is None
+
     def build(self, in_shape: tuple[int, ...], n_classes: int, seed: int) -> nn.Module:
         """Return a member's network."""
         if self.network is not None:
             return _built(self.network, in_shape, n_classes, seed)
-        if len(in_shape) == 1:
-            return build_network(
-                "mlp", in_shape=in_shape, n_classes=n_classes, seed=seed, hidden=self.hidden
-            )
-        return build_network("small-cnn", in_shape=in_shape, n_classes=n_classes, seed=seed)
+        shape: dict[str, Any] = {"in_shape": in_shape, "n_classes": n_classes, "seed": seed}
+        if self.is_mlp(in_shape):
+            return build_network("mlp", hidden=self.hidden, **shape)
+        return build_network("small-cnn", **shape)
 
-    def made(self, network: Conditioned, taus: Sequence[float], in_shape: tuple[int, ...]) -> bool:
-        """Tell whether a member is of the shape these settings give, and read where they say."""
+    def untrained(
+        self, family: LossFamily, in_shape: tuple[int, ...], n_classes: int
+    ) -> Conditioned:
+        """Return a member's network with its FiLM, for weights that are there already."""
+        body = self.build(in_shape, n_classes, seed=0)
+        return conditioned(body, family, self.recipe(1, in_shape, seed=0))
+
+    def match(self, ensemble: Ensemble) -> bool:
+        """Tell whether members are of the shape these settings give, and read where they say."""
+        network = ensemble.members[0].network
         assert isinstance(network.linear, nn.Linear)
-        body = self.build(in_shape, network.linear.out_features, seed=0)
-        own = conditioned(body, self.family(0), self.recipe(1, in_shape, seed=0)).state_dict()
-        shapes = {name: value.shape for name, value in network.state_dict().items()}
-        return shapes == {n: v.shape for n, v in own.items()} and self.taus() == tuple(taus)
+        ours = self.untrained(self.family(0), ensemble.in_shape, network.linear.out_features)
+        shapes, wanted = (
+            {name: value.shape for name, value in one.state_dict().items()}
+            for one in (network, ours)
+        )
+        return shapes == wanted and self.taus() == tuple(ensemble.taus)
 
     def recipe(self, n: int, in_shape: tuple[int, ...], seed: int) -> Recipe:
         """Return the recipe for n rows of a shape."""
@@ -164,7 +177,7 @@ class Settings:
             optimizer="adamw",
             lr=self.learning_rate,
             weight_decay=self.weight_decay,
-            input_noise=noise_for(n) if len(in_shape) == 1 and self.network is None else 0.0,
+            input_noise=noise_for(n) if self.is_mlp(in_shape) else 0.0,
             schedule="cosine",
             film_hidden=32,
             scale_lambda=True,
@@ -173,30 +186,24 @@ class Settings:
 
 
 def _built(network: Any, in_shape: tuple[int, ...], n_classes: int, seed: int) -> nn.Module:
-    """Return what a user's function builds, checked."""
+    """Return what a user's function builds, tried on rows of a shape before anything is trained."""
     if not callable(network):
         raise InputError(f"network must be a function of (in_shape, n_classes), got {network!r}")
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        made = network(in_shape, n_classes)
-        if not isinstance(made, nn.Module):
-            raise InputError(f"network must return an nn.Module, got {type(made).__name__}")
-        last = made.get_submodule(find_last_linear(made))
+        body = network(in_shape, n_classes)
+        if not isinstance(body, nn.Module):
+            raise InputError(f"network must return an nn.Module, got {type(body).__name__}")
+        last = body.get_submodule(find_last_linear(body))
         if last.out_features != n_classes:
             raise InputError(f"network must give {n_classes} logits, got {last.out_features}")
-        _tried(made, in_shape)  # lazy layers draw their weights here
-    return made
-
-
-@torch.no_grad()
-def _tried(network: nn.Module, in_shape: tuple[int, ...]) -> None:
-    """Raise if a network cannot take rows of a shape, before anything is trained."""
-    mode, device = network.training, next(network.parameters()).device
-    try:
-        network.eval()(torch.zeros(2, *in_shape, device=device))  # eval: batch statistics stay
-    except (RuntimeError, TypeError, ValueError, IndexError) as error:
-        reason, *_ = str(error).splitlines() or [type(error).__name__]
-        raise InputError(
-            f"network must take rows of the shape {in_shape} that it is told, got: {reason}"
-        ) from error
-    network.train(mode)
+        mode, device = body.training, next(body.parameters()).device
+        try:  # lazy layers draw their weights here; eval: batch statistics stay
+            with torch.no_grad():
+                body.eval()(torch.zeros(2, *in_shape, device=device))
+        except (RuntimeError, TypeError, ValueError, IndexError) as error:
+            reason, *_ = str(error).splitlines() or [type(error).__name__]
+            raise InputError(
+                f"network must take rows of the shape {in_shape} that it is told, got: {reason}"
+            ) from error
+        return body.train(mode)

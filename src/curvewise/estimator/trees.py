@@ -1,9 +1,10 @@
 """Extremely randomised trees beside the networks of an ensemble.
 
 Where a class has ten rows, networks smooth over what a row's nearest neighbours say; trees do not.
+For files, in which nothing is executed, they become plain arrays.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,12 +13,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from sklearn.tree import ExtraTreeClassifier
-from sklearn.tree._tree import Tree
+from sklearn.tree._tree import NODE_DTYPE, Tree
 from torch import Tensor
 
 from curvewise.base.errors import InputError
-from curvewise.estimator.merit import merit
-from curvewise.estimator.tree_nodes import pack_trees, unpack_trees
 
 Array = NDArray[Any]
 Floats = NDArray[np.float64]
@@ -26,10 +25,12 @@ Codes = NDArray[np.int64]
 BUDGET = 1_000_000  # rows times trees, at most: growing and asking trees takes time
 MOST_ROWS = 20_000  # above, networks have enough to learn from, and fewer than 50 trees tie rows
 SMALLEST = 1e-3  # probability that is told from 0
-# A forest of m trees ranks worse than a large one by about 1.2 / m in AUC: 50 trees lost 0.02 on
-# the benchmark's development half, 9 trees 0.05 to 0.12 on generated tables. Fewer are no measure.
-HANDICAP, MOST_HANDICAP = 1.2, 0.1
-SHARPNESS = 0.05  # the AUC by which trees must be worse than networks to count e times less
+SPLITS = {
+    "left_child": np.int32,
+    "right_child": np.int32,
+    "feature": np.int32,
+    "threshold": np.float64,
+}
 
 
 def trees_for(n: int, wanted: int) -> int:
@@ -46,8 +47,8 @@ class Trees:
     """Trees grown on all rows, and how they count beside networks.
 
     `out_of_fold` (n, C) has the log-probabilities of training rows by other trees, which were grown
-    without their fold. `share` is how much the trees count, from 0 to 1, and `stretch` what brings
-    their scores to the spread of the networks'. `judging` is how many trees judged each row.
+    without their fold. `judging` is how many trees judged each row. `share` is how much the trees
+    count, from 0 to 1, and `stretch` what brings their scores to the spread of the networks'.
     """
 
     trees: list[Tree]
@@ -57,72 +58,101 @@ class Trees:
     stretch: float = 1.0
 
     def scores(self, x: Array) -> Floats:
-        """Return log-probabilities of rows x (n, d), (n, C), with 1/1000 added to each."""
-        pieces = np.array_split(np.ascontiguousarray(x, np.float32), torch.get_num_threads())
-        with ThreadPoolExecutor(len(pieces)) as pool:
-            return log_shares(np.concatenate(list(pool.map(self._mean, pieces))))
+        """Return log-probabilities of rows x (n, d), (n, C)."""
+        return log_shares(self.trees, x)
 
-    def _mean(self, x: Array) -> Floats:
-        total = np.zeros((len(x), self.out_of_fold.shape[1]))
-        for tree in self.trees:
-            total += tree.predict(x)
-        return total / len(self.trees)
-
-    def joined(self, networks: Floats, own: Floats) -> Floats:
-        """Return scores (n, C) of both: the networks' and the trees' own, weighted."""
-        return (1 - self.share) * networks + self.share * self.stretch * own
-
-    def weigh(self, networks: Floats, y: Codes) -> None:
-        r"""Set the trees' share by how both rank rows that they left out, (n, C) with NaN rows.
-
-        It is :math:`1 / (1 + e^{(A_\mathrm{networks} - A_\mathrm{trees} - h) / 0.05})` of both
-        AUCs. The m trees that judge a row are fewer than the T that score, hence the handicap
-        h = 1.2 (1 / m - 1 / T), at most 0.1: 0.02 for 50 and 300.
-        """
-        there = ~np.isnan(networks[:, 0])
-        theirs, own, labels = networks[there], self.out_of_fold[there], y[there]
-        handicap = min(HANDICAP * (1 / self.judging - 1 / len(self.trees)), MOST_HANDICAP)
-        behind = merit(labels, theirs) - merit(labels, own) - handicap
-        self.share = float(1 / (1 + np.exp(behind / SHARPNESS)))
-        self.stretch = spread(theirs) / max(spread(own), 1e-6)
+    def joined(self, networks: Floats, trees: Floats) -> Floats:
+        """Return scores (n, C) of both, weighted."""
+        return (1 - self.share) * networks + self.share * self.stretch * trees
 
     def to_tensors(self) -> dict[str, Tensor]:
-        """Return the trees as tensors, for a file."""
-        parts = pack_trees(self.trees)
+        """Return the trees as tensors, for a file.
+
+        Their nodes stand one after the other, `count` of each tree. A node has the numbers of its
+        children in its tree (-1: none), the column and the threshold that divide its rows, and
+        `value`, the share of each class.
+        """
+        nodes = [tree.__getstate__()["nodes"] for tree in self.trees]
+        parts = {
+            name: np.concatenate([part[name] for part in nodes]).astype(kind)
+            for name, kind in SPLITS.items()
+        }
+        parts["value"] = np.concatenate([tree.value[:, 0] for tree in self.trees])
+        parts["count"] = np.array([tree.node_count for tree in self.trees])
         parts["weight"] = np.array([self.share, self.stretch, self.judging])
         parts["out_of_fold"] = self.out_of_fold
         return {f"trees.{name}": torch.from_numpy(part) for name, part in parts.items()}
 
     @classmethod
     def from_tensors(cls, tensors: Mapping[str, Tensor], n_features: int) -> "Trees | None":
-        """Return what `to_tensors` took apart, None where there is nothing of it."""
+        """Return what `to_tensors` took apart, None where there is nothing of it.
+
+        A file may come from anywhere, and scikit-learn follows nodes unchecked: they are checked
+        here.
+        """
         if "trees.count" not in tensors:
             return None
-        parts = {name: tensors[name].numpy() for name in tensors if name.startswith("trees.")}
-        made = unpack_trees({name[6:]: part for name, part in parts.items()}, n_features)
-        if not {"trees.weight", "trees.out_of_fold"} <= set(parts):
-            raise InputError("the trees of a model must be whole, got no weight or scores")
-        share, stretch, judging = parts["trees.weight"].tolist()
-        return cls(made, parts["trees.out_of_fold"], int(judging), share, stretch)
+        parts = {
+            name.removeprefix("trees."): tensor.numpy()
+            for name, tensor in tensors.items()
+            if name.startswith("trees.")
+        }
+        if {*SPLITS, "value", "weight", "out_of_fold"} - set(parts) or not _whole(
+            parts, n_features
+        ):
+            raise InputError("the trees of a model must be whole, got nodes that lead astray")
+        ends = np.cumsum(parts["count"])
+        trees = [
+            _tree({name: parts[name][start:end] for name in (*SPLITS, "value")}, n_features)
+            for start, end in zip(ends - parts["count"], ends, strict=True)
+        ]
+        share, stretch, judging = parts["weight"].tolist()
+        return cls(trees, parts["out_of_fold"], int(judging), share, stretch)
+
+
+def _whole(parts: Mapping[str, Array], n_features: int) -> bool:
+    """Tell whether every node's children come after it and stay within its tree."""
+    count, value = parts["count"], parts["value"]
+    if count.ndim != 1 or value.ndim != 2 or not count.size or count.min() < 1:
+        return False
+    if any(parts[name].shape != (count.sum(),) for name in SPLITS) or len(value) != count.sum():
+        return False
+    left, right, feature = parts["left_child"], parts["right_child"], parts["feature"]
+    place = np.arange(len(left)) - np.repeat(np.cumsum(count) - count, count)  # within its tree
+    leaf = (left == -1) & (right == -1)
+    inside = np.maximum(left, right) < np.repeat(count, count)
+    onward = (np.minimum(left, right) > place) & inside & (feature >= 0) & (feature < n_features)
+    finite = np.isfinite(value).all() and np.isfinite(parts["threshold"]).all()
+    return bool((leaf | onward).all() and finite)
+
+
+def _tree(parts: Mapping[str, Array], n_features: int) -> Tree:
+    """Return scikit-learn's tree of some nodes."""
+    value = np.ascontiguousarray(parts["value"][:, None], np.float64)
+    nodes = np.zeros(len(value), NODE_DTYPE)
+    for name in SPLITS:
+        nodes[name] = parts[name]
+    tree = Tree(n_features, np.array([value.shape[2]], np.intp), 1)
+    tree.__setstate__({"max_depth": 0, "node_count": len(nodes), "nodes": nodes, "values": value})
+    return tree
 
 
 def grow_trees(
     x: Array, y: Codes, fold: Codes, number: int, *, seed: int, sample_weight: Floats | None = None
 ) -> Trees:
     """Grow trees on x (n, d) and labels y, and as many again without a fold each, to judge them."""
-    folds, n_classes = int(fold.max()) + 1, int(y.max()) + 1
-    out = np.full((len(y), n_classes), np.nan)
+    folds = int(fold.max()) + 1
+    out = np.full((len(y), int(y.max()) + 1), np.nan)
 
-    def grown(rows: Array, trees: int, own_seed: int) -> Trees:
+    def grown(rows: Array, trees: int, seed: int) -> list[Tree]:
         weight = None if sample_weight is None else sample_weight[rows]
-        return Trees(grow(x[rows], y[rows], trees, own_seed % 2**32, weight), out, judging)
+        return grow(x[rows], y[rows], trees, seed % 2**32, weight)
 
     judging = -(-number // folds)
     for left in range(folds):
-        some = grown(np.flatnonzero(fold != left), judging, seed + 1 + left)
-        rows = np.flatnonzero(fold == left)
-        out[rows] = some.scores(x[rows])
-    return grown(np.arange(len(y)), number, seed)
+        rows = fold == left
+        out[rows] = log_shares(grown(~rows, judging, seed + 1 + left), x[rows])
+    return Trees(grown(np.arange(len(y)), number, seed), out, judging)
 
 
 def grow(
@@ -135,20 +165,23 @@ def grow(
     seeds = np.random.RandomState(seed)
     rows, labels = np.ascontiguousarray(x, np.float32), y.astype(np.float64)[:, None]
 
-    def one(own_seed: int) -> Tree:
-        tree = ExtraTreeClassifier(max_features="sqrt", random_state=own_seed)
+    def one(seed: int) -> Tree:
+        tree = ExtraTreeClassifier(max_features="sqrt", random_state=seed)
         return tree.fit(rows, labels, sample_weight, check_input=False).tree_
 
     with ThreadPoolExecutor(torch.get_num_threads()) as pool:
         return list(pool.map(one, [seeds.randint(2**31 - 1) for _ in range(number)]))
 
 
-def log_shares(share: Floats) -> Floats:
-    """Return the logarithm of probabilities that may be 0."""
-    return np.asarray(np.log(share + SMALLEST))
+def log_shares(trees: Sequence[Tree], x: Array) -> Floats:
+    """Return log-probabilities of rows x (n, d), (n, C): the trees' mean share, with 1/1000 added.
 
+    Pieces of the rows are scored side by side.
+    """
 
-def spread(scores: Floats) -> float:
-    """Return how far scores (n, C) lie apart: the deviation of each class's from the row's mean."""
-    own = scores - scores.mean(axis=1, keepdims=True)
-    return float(own.std(axis=0).mean())
+    def mean(piece: Array) -> Any:
+        return sum(tree.predict(piece) for tree in trees) / len(trees)
+
+    pieces = np.array_split(np.ascontiguousarray(x, np.float32), torch.get_num_threads())
+    with ThreadPoolExecutor(len(pieces)) as pool:
+        return np.asarray(np.log(np.concatenate(list(pool.map(mean, pieces))) + SMALLEST))

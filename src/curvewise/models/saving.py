@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from curvewise.base.errors import InputError, require_choice
 from curvewise.base.machine import VERSION
 from curvewise.estimator.classifier import FamilyClassifier
-from curvewise.estimator.saving import from_parts, to_parts
+from curvewise.estimator.estimators import from_parts, to_parts
 from curvewise.losses.baselines import AUCMarginLoss, FocalLoss, LDAMLoss
 from curvewise.losses.family import LossFamily, Objective
 from curvewise.networks.conditioning import condition
