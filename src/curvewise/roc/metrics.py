@@ -7,7 +7,7 @@ import numpy as np
 
 from curvewise.base.errors import require_number
 from curvewise.roc.curve import RocCurve, roc_curve
-from curvewise.roc.inputs import Floats, Labels, Scores, check_scored
+from curvewise.roc.inputs import Floats, Labels, Scored, Scores, check_scored
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,14 @@ def binary_metrics(
     0.75
     """
     require_number("fbeta", fbeta, 0)
-    data = check_scored(y, score, weight)
+    curve = roc_curve(y, score, weight=weight)
+    return metrics_on_curve(curve, check_scored(y, score, weight), threshold, fbeta)
+
+
+def metrics_on_curve(
+    curve: RocCurve, data: Scored, threshold: float, fbeta: float = 2.0
+) -> BinaryMetrics:
+    """Return `binary_metrics` of data whose curve is known already."""
     weights = np.ones(len(data.score)) if data.weight is None else data.weight
     called = data.at_least(threshold)
     true, missed, false, rejected = (
@@ -61,7 +68,6 @@ def binary_metrics(
         )
     )
     tpr, fpr = true / (true + missed), false / (false + rejected)
-    curve = roc_curve(y, score, weight=weight)
     total = true + missed + false + rejected
     precision, recall = _precision_recall(curve, (true + missed) / total)
     return BinaryMetrics(

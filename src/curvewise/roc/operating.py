@@ -6,7 +6,7 @@ import numpy as np
 from scipy.stats import beta as beta_distribution
 
 from curvewise.base.errors import InputError, require_number, require_open
-from curvewise.roc.curve import roc_curve
+from curvewise.roc.curve import RocCurve, roc_curve
 from curvewise.roc.guarantee import rows_needed, threshold_for_fpr, threshold_for_tpr
 from curvewise.roc.inputs import Labels, Scores, check_scored
 
@@ -84,9 +84,28 @@ def choose_operating_point(
         threshold, note = _promised(y, score, max_fpr, min_tpr, confidence)
         point = operating_point(y, score, threshold, prevalence=prevalence, level=level)
         return replace(point, confidence=confidence, note=note)
-    curve = roc_curve(y, score)
     share = float(np.mean(check_scored(y, score).positive))
     share = share if prevalence is None else require_open("prevalence", prevalence, 0, 1)
+    threshold = threshold_by_rule(roc_curve(y, score), **given, prevalence=share)
+    return operating_point(y, score, threshold, prevalence=prevalence, level=level)
+
+
+def threshold_by_rule(
+    curve: RocCurve,
+    *,
+    max_fpr: float | None = None,
+    min_tpr: float | None = None,
+    cost_ratio: float | None = None,
+    prevalence: float = 0.5,
+) -> float:
+    """Return the threshold that one rule of `choose_operating_point` chooses on a curve.
+
+    Of corners that are equally good, it is the one with the highest threshold.
+
+    >>> curve = roc_curve([0, 0, 1, 1], [0.1, 0.4, 0.35, 0.8])
+    >>> threshold_by_rule(curve, min_tpr=0.9)
+    0.35
+    """
     # The first index among equals is the highest threshold.
     if max_fpr is not None:
         require_number("max_fpr", max_fpr, 0, 1)
@@ -99,11 +118,9 @@ def choose_operating_point(
     else:
         assert cost_ratio is not None
         require_number("cost_ratio", cost_ratio, 0)
-        cost = cost_ratio * share * (1 - curve.tpr) + (1 - share) * curve.fpr
+        cost = cost_ratio * prevalence * (1 - curve.tpr) + (1 - prevalence) * curve.fpr
         index = int(np.argmin(cost))
-    return operating_point(
-        y, score, float(curve.thresholds[index]), prevalence=prevalence, level=level
-    )
+    return float(curve.thresholds[index])
 
 
 def _promised(
