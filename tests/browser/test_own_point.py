@@ -8,7 +8,7 @@ from scipy.stats import beta as beta_distribution
 
 import curvewise as cw
 from curvewise.models.evaluate import measured_part
-from curvewise.models.thresholds import short_threshold
+from curvewise.models.operating import short_threshold
 from curvewise.report.page_curves import corners
 from curvewise.sweep.store import Store
 

@@ -112,7 +112,7 @@ def test_a_folder_of_images_trains_a_small_cnn(run, tmp_path):
 def test_ctrl_c_leaves_a_run_that_resumes_to_the_same_bits(run, tmp_path, monkeypatch):
     import signal
 
-    from curvewise.cli import reading as commands
+    from curvewise.cli import models as commands
 
     whole, out = tmp_path / "whole", tmp_path / "out"
     words = ("train", "digits:3", "--beta", "20", *QUICK, "--json")

@@ -15,6 +15,7 @@ from PIL import Image
 import curvewise as cw
 from command_line import command
 from curvewise.models.evaluate import MeasuredPart, measured_part
+from curvewise.models.predict import at_levels
 from curvewise.report import page_library
 from curvewise.report.from_model import model_input
 from curvewise.report.from_store import store_input
@@ -234,7 +235,7 @@ def test_probabilities_of_a_model_are_its_own():
     )
     rows = rng.permutation(len(task.y_test))[:200]
     part = MeasuredPart(task.x_test[rows], task.y_test[rows])
-    given = model_input(model, Path("m"), "digits:8", part, chosen={"tau": 1.2})
+    given = model_input(at_levels(model, part, tau=1.2), Path("m"), "digits:8")
     at = given.models[given.chosen]
     assert at.settings == {"omega": 0.7, "gamma": 0.2, "tau": 1.2}
     share = float(part.y.mean())
@@ -266,7 +267,7 @@ def operated(**changes):
 def test_a_models_own_point_is_that_of_its_lambda():
     model, task, point = operated()
     part = MeasuredPart(task.x_test, task.y_test)
-    given = model_input(model, Path("m"), "digits:8", part)
+    given = model_input(at_levels(model, part), Path("m"), "digits:8")
     own = given.own_point
     assert given.models[own.model].settings["tau"] == 3.0
     assert own.threshold == point.threshold
@@ -275,20 +276,20 @@ def test_a_models_own_point_is_that_of_its_lambda():
     assert called[task.y_test == 1].sum() == point.true_positives
     assert called[task.y_test == 0].sum() == point.false_positives
     # Scored at lower gamma, as a value was chosen, the point is that of another lambda.
-    given = model_input(model, Path("m"), "digits:8", part, chosen={"gamma": 0.1})
+    given = model_input(at_levels(model, part, gamma=0.1), Path("m"), "digits:8")
     assert given.models[given.own_point.model].settings["gamma"] == pytest.approx(0.4)
     # Other samples, another part, nothing called positive, another lambda, no point at all.
     few = MeasuredPart(task.x_test[:300], task.y_test[:300])
-    own = model_input(model, Path("m"), "digits:8", few).own_point
+    own = model_input(at_levels(model, few), Path("m"), "digits:8").own_point
     assert own.rule == "chosen by train for FPR at most 0.05 on the model's test part"
     model, _, _ = operated(measured_on="validation part", threshold=None)
-    own = model_input(model, Path("m"), "digits:8", part).own_point
+    own = model_input(at_levels(model, part), Path("m"), "digits:8").own_point
     assert own.rule.endswith("on the model's validation part")
     assert own.threshold == np.inf
     model.record["operating_point"]["lambda"]["gamma"] = 0.2
-    assert model_input(model, Path("m"), "digits:8", part).own_point is None
+    assert model_input(at_levels(model, part), Path("m"), "digits:8").own_point is None
     del model.record["operating_point"]
-    assert model_input(model, Path("m"), "digits:8", part).own_point is None
+    assert model_input(at_levels(model, part), Path("m"), "digits:8").own_point is None
 
 
 @pytest.mark.parametrize("reduction", ["weighted_mean", "expected_mean"])

@@ -11,8 +11,7 @@ import curvewise as cw
 from command_line import command
 from curvewise.data import unseen_images as images
 from curvewise.data.unseen_images import decoded_batches, find_images, grey
-from curvewise.models.predict import predict, score_images
-from curvewise.models.scorer import make_scorer
+from curvewise.models.predict import make_scorer, predict, score_images
 from curvewise.training.model import NetworkSpec
 
 
@@ -206,10 +205,12 @@ def test_settings_of_a_scorer(trained):
     with pytest.raises(cw.InputError, match=r"give --calibrated too, got 0\.1"):
         make_scorer(model, prior=0.1)
     assert make_scorer(model, tau=1.0).lam.tolist() == [[1.0]]
-    assert make_scorer(model, tau=3.0, max_fpr=0.5).lam.tolist() == [[3.0]]  # its own lambda
+    assert make_scorer(model, tau=3.0, rule={"max_fpr": 0.5}).lam.tolist() == [
+        [3.0]
+    ]  # its own lambda
     model.record.pop("test_roc")
     with pytest.raises(cw.InputError, match="without a test part: give a --threshold"):
-        make_scorer(model, min_tpr=0.5)
+        make_scorer(model, rule={"min_tpr": 0.5})
     model.objective = cw.FocalLoss()
     with pytest.raises(cw.InputError, match="need the vector-scaling loss, got FocalLoss"):
         make_scorer(model, calibrated=True)
@@ -284,7 +285,7 @@ def test_thresholds_are_those_of_choose_operating_point(trained):
     for rate in (0.0, 0.01, 0.1, 0.33, 0.5, 0.9, 1.0):
         for rule in ("max_fpr", "min_tpr"):
             point = cw.choose_operating_point(y, score, **{rule: rate})
-            found = make_scorer(model, **{rule: rate}).threshold.value
+            found = make_scorer(model, rule={rule: rate}).threshold.value
             assert found == point.threshold, (rule, rate)
 
 

@@ -12,8 +12,9 @@ from rich.console import Console
 
 import curvewise as cw
 from command_line import command
-from curvewise.models.evaluate import evaluation, evaluation_table
-from curvewise.models.thresholds import short_threshold, threshold_text
+from curvewise.cli.models import evaluation_table
+from curvewise.models.evaluate import evaluation
+from curvewise.models.operating import short_threshold, threshold_text
 
 ROWS = 400
 
@@ -135,9 +136,9 @@ def test_the_table_of_an_evaluation_has_the_digits_that_its_calls_need(seed):
     y = np.arange(200) % 4 == 0
     score = (5 + rng.normal(size=200) + y).astype(np.float32)
     result = evaluation(y, score, rule={"max_fpr": 0.1})
-    printed = float(printed_in(evaluation_table(result, "made"))["chosen on these data"])
-    found, known = cw.operating_point(y, score, printed), result["chosen_on_these_data"]
-    assert (found.tpr, found.fpr) == (known["tpr"], known["fpr"])
+    printed = float(printed_in(evaluation_table(result, "made", "samples"))["chosen on these data"])
+    found, known = cw.operating_point(y, score, printed), result.point
+    assert (found.tpr, found.fpr) == (known.tpr, known.fpr)
 
 
 def test_what_is_no_number_is_a_dash(place):

@@ -13,12 +13,12 @@ import torch
 import curvewise as cw
 from command_line import command
 from curvewise.base.files import without_nan
-from curvewise.models import train as job
-from curvewise.models.train import require_free, train
+from curvewise.models import require_free, train as job
+from curvewise.models.train import train
 
 QUICK = cw.Recipe(epochs=3, batch_size=64, lr=0.1)
 FAMILY = cw.LossFamily(tau=cw.LinearDensity(0, 3, 0.33))
-DELIVERED = ["metrics.json", "model.safetensors", "roc.png"]
+DELIVERED = ["metrics.json", "model.safetensors"]
 
 
 def names(folder):
@@ -39,26 +39,25 @@ def stopped(folder, **changes):
 def test_a_finished_run_leaves_model_metrics_and_figure(tmp_path):
     task = cw.load_task("digits:3", seed=5)
     outcome = train(task, FAMILY, QUICK, tmp_path / "a" / "b", seed=5, rule={"max_fpr": 0.1})
-    assert outcome.finished
     assert names(tmp_path / "a" / "b") == DELIVERED
     model = cw.load(tmp_path / "a" / "b" / "model.safetensors")
     assert model.record["seed"] == 5
     assert model.record["data_fingerprint"] == task.fingerprint
     score = model.scores(task.x_test)
-    assert outcome.metrics["auc"]["auc"] == pytest.approx(cw.auc(task.y_test, score))
+    assert outcome.test.curve.auc == pytest.approx(cw.auc(task.y_test, score))
     corners = model.record["test_roc"]
     assert corners["thresholds"][0] is None
     curve = cw.roc_curve(task.y_test, score)
     np.testing.assert_allclose(corners["tpr"], curve.tpr)
     np.testing.assert_allclose(corners["fpr"], curve.fpr)
     written = json.loads((tmp_path / "a" / "b" / "metrics.json").read_text())
-    assert written == json.loads(json.dumps(without_nan(outcome.metrics)))
+    assert written == json.loads(json.dumps(without_nan(outcome.test.numbers)))
     assert written["chosen_on_these_data"]["fpr"] <= 0.1
 
 
 def test_a_stopped_run_keeps_state_and_what_it_is_of(tmp_path):
     outcome = stopped(tmp_path / "run")
-    assert (outcome.finished, outcome.steps, outcome.model) == (False, 2, None)
+    assert (outcome.steps, outcome.model, outcome.test) == (2, None, None)
     assert names(tmp_path / "run") == ["run.json", "state.safetensors"]
     with pytest.raises(cw.InputError, match="of a stopped run; go on with --resume"):
         require_free(tmp_path / "run", resume=False)
@@ -69,7 +68,7 @@ def test_a_stopped_run_keeps_state_and_what_it_is_of(tmp_path):
     first, second = whole.model.network.state_dict(), resumed.model.network.state_dict()
     assert all(torch.equal(first[name], second[name]) for name in first)
     with pytest.raises(cw.InputError, match="is there already"):
-        train(task, FAMILY, QUICK, tmp_path / "run")
+        require_free(tmp_path / "run", resume=False)
 
 
 CHANGES = {
@@ -92,7 +91,7 @@ def test_a_run_is_resumed_only_as_it_was_begun(tmp_path, what):
     with pytest.raises(cw.InputError, match=f"resumed only with the {what} it was started with"):
         train(**(settings | CHANGES[what]), folder=tmp_path, resume=True)
     assert names(tmp_path) == ["run.json", "state.safetensors"]  # it can still go on
-    assert train(**settings, folder=tmp_path, resume=True).finished
+    assert train(**settings, folder=tmp_path, resume=True).model
 
 
 def test_a_resumed_run_is_told_which_settings_differ(tmp_path):
@@ -107,7 +106,7 @@ def test_a_state_without_a_note_of_its_run_goes_on(tmp_path):
     stopped(tmp_path)
     (tmp_path / "run.json").unlink()
     task = cw.load_task("digits:3")
-    assert train(task, FAMILY, QUICK, tmp_path, resume=True).finished
+    assert train(task, FAMILY, QUICK, tmp_path, resume=True).model
     assert names(tmp_path) == DELIVERED
 
 
@@ -176,14 +175,14 @@ def test_a_job_that_is_killed_before_its_first_state_leaves_no_note(tmp_path):
     killed = subprocess.run(words, env={**os.environ, "OMP_NUM_THREADS": "1"}, check=False)
     assert killed.returncode == -signal.SIGKILL
     assert names(tmp_path / "run") == []
-    assert train(cw.load_task("digits:3"), FAMILY, QUICK, tmp_path / "run").finished
+    assert train(cw.load_task("digits:3"), FAMILY, QUICK, tmp_path / "run").model
 
 
 def test_the_chosen_operating_point_is_in_the_model(tmp_path):
     task = cw.load_task("digits:3")
     kept = task.with_validation(0.25, seed=0)
     for name, rule in (("fpr", {"max_fpr": 0.05}), ("cost", {"cost_ratio": 9.0})):
-        train(kept, FAMILY, QUICK, tmp_path / name, rule=rule, part="validation part")
+        train(task, FAMILY, QUICK, tmp_path / name, rule=rule, validation=0.25)
         model = cw.load(tmp_path / name / "model.safetensors")
         point = cw.choose_operating_point(kept.y_test, model.scores(kept.x_test), **rule)
         assert model.record["operating_point"] == {
@@ -196,7 +195,7 @@ def test_the_chosen_operating_point_is_in_the_model(tmp_path):
 
 
 def test_a_taken_folder_is_told_before_the_data_are_read(tmp_path, monkeypatch):
-    from curvewise.cli import reading as commands
+    from curvewise.cli import models as commands
 
     def too_late(*source, **options):
         raise AssertionError("the data were read first")

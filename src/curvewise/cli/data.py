@@ -1,6 +1,5 @@
 """`curvewise data list|check|clean`: what there is, what it holds, what takes space."""
 
-import json
 import sys
 from typing import Annotated
 
@@ -20,6 +19,8 @@ from curvewise.cli.options import (
     Source,
     Target,
     examples,
+    loaded_task,
+    print_json,
 )
 
 data_app = typer.Typer(no_args_is_help=True, help="List, check and clean up data.")
@@ -34,7 +35,7 @@ def data_list(
 
     sources = list_sources(data_dir=data_dir, cache_dir=cache_dir)
     if as_json:
-        print(json.dumps([vars(source) for source in sources]))
+        print_json([vars(source) for source in sources])
         return
     table = Table("source", "what", "state")
     for source in sources:
@@ -59,23 +60,30 @@ def data_check(
     as_json: AsJson = False,
 ) -> None:
     """Print counts per class and split."""
-    from curvewise.cli.reading import loaded_task
-
     task = loaded_task(
-        source, beta=beta, seed=seed, target=target, positive=positive, group=group,
-        image_size=image_size, data_dir=data_dir, cache_dir=cache_dir,
-    )  # fmt: skip
+        source,
+        beta=beta,
+        seed=seed,
+        target=target,
+        positive=positive,
+        group=group,
+        image_size=image_size,
+        data_dir=data_dir,
+        cache_dir=cache_dir,
+    )
     test_counts = [int((task.y_test == c).sum()) for c in range(len(task.class_names))]
     if as_json:
-        print(
-            json.dumps(
-                {
-                    "task": task.name, "kind": task.kind, "shape": list(task.x_train.shape[1:]),
-                    "classes": list(task.class_names), "train": list(task.class_counts),
-                    "test": test_counts, "beta": task.beta, "fingerprint": task.fingerprint,
-                }
-            )
-        )  # fmt: skip
+        about = {
+            "task": task.name,
+            "kind": task.kind,
+            "shape": task.x_train.shape[1:],
+            "classes": task.class_names,
+            "train": task.class_counts,
+            "test": test_counts,
+            "beta": task.beta,
+            "fingerprint": task.fingerprint,
+        }
+        print_json(about)
         return
     print(f"{task.name}: {task.kind} of shape {task.x_train.shape[1:]}, beta = {task.beta:.2f}")
     table = Table("class", "train", "test")
@@ -98,8 +106,8 @@ def data_clean(
     from curvewise.data.options import SourceOptions
 
     folder = SourceOptions(cache_dir=cache_dir).cache_folder
-    there = cache_dir is not None or folder.is_dir()  # the default one is made when needed
-    caches = find_caches(folder, older_than=older_than) if there else []
+    exists = cache_dir is not None or folder.is_dir()  # the default one is made when needed
+    caches = find_caches(folder, older_than=older_than) if exists else []
     size = sum(cache.size for cache in caches)
     if not as_json:
         for cache in caches:
@@ -115,7 +123,7 @@ def data_clean(
             {"name": cache.path.name, "bytes": cache.size, "days": cache.days, "state": cache.state}
             for cache in caches
         ]
-        print(json.dumps({"folder": str(folder), "caches": listed, "bytes": size, "freed": freed}))
+        print_json({"folder": str(folder), "caches": listed, "bytes": size, "freed": freed})
     elif caches:
         print(f"{_bytes(freed)} freed" if yes else "nothing removed; --yes removes them")
 

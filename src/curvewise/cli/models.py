@@ -1,16 +1,18 @@
 """`curvewise train|evaluate|predict|embed`: one model, from data to answers."""
 
-import json
+import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 from rich.console import Console
+from rich.table import Table
 
 from curvewise.base.errors import InputError, require_choice, require_open
+from curvewise.base.files import require_folder, write_json
 from curvewise.cli.options import (
     AsJson,
     Beta,
@@ -21,14 +23,25 @@ from curvewise.cli.options import (
     ImageSize,
     MaxFpr,
     MinTpr,
-    ModelPath,
     Positive,
-    Prevalence,
     Seed,
     Source,
     Target,
+    loaded_task,
+    network_options,
+    number_text,
+    one_of,
+    parse_family,
+    parse_recipe,
+    print_json,
+    showing,
+    training_bar,
 )
 from curvewise.cli.report import write_model_report
+from curvewise.models import METRICS, MODEL, require_free
+
+if TYPE_CHECKING:
+    from curvewise.models.evaluate import Evaluation
 
 
 def train(
@@ -73,51 +86,57 @@ def train(
     as_json: AsJson = False,
 ) -> None:
     """Train one model on a data source and test it."""
-    from curvewise.base.files import without_nan
-    from curvewise.cli.reading import (
-        loaded_task,
-        network_options,
-        parse_family,
-        parse_recipe,
-        training_bar,
-    )
-    from curvewise.models.evaluate import evaluation_table
-    from curvewise.models.train import require_free, train as run
-
     require_free(out, resume=resume)  # before a long read of data, not after it
-    rule = _rule(max_fpr, min_tpr, cost_ratio)
+    rule = one_of(max_fpr=max_fpr, min_tpr=min_tpr, cost_ratio=cost_ratio)
     if validation is not None:
         require_open("--validation", validation, 0, 1)
+    changes = change or []
+    options = network_options(changes)
     family = parse_family(omega, gamma, tau, reduction)
-    recipe = parse_recipe(preset, change or [], seed)
+    recipe = parse_recipe(preset, changes, seed)
     task = loaded_task(
-        source, beta=beta, seed=seed, target=target, positive=positive, group=group,
-        image_size=image_size, data_dir=data_dir, cache_dir=cache_dir,
-    )  # fmt: skip
-    part, test_digest = "test part", task.test_digest
-    if validation is not None:
-        task = task.with_validation(validation, seed=seed)
-        part = "validation part"
+        source,
+        beta=beta,
+        seed=seed,
+        target=target,
+        positive=positive,
+        group=group,
+        image_size=image_size,
+        data_dir=data_dir,
+        cache_dir=cache_dir,
+    )
+    from curvewise.models.train import train as run
+
     with training_bar() as on_progress:
         outcome = run(
-            task, family, recipe, out, network=network,
-            network_options=network_options(change or []), weights=weights, resume=resume,
-            seed=seed, rule=rule, part=part, test_digest=test_digest, on_progress=on_progress,
-        )  # fmt: skip
-    if not outcome.finished:
+            task,
+            family,
+            recipe,
+            out,
+            network=network,
+            network_options=options,
+            weights=weights,
+            validation=validation,
+            rule=rule,
+            resume=resume,
+            seed=seed,
+            on_progress=on_progress,
+        )
+    if outcome.test is None:
         _fail(f"stopped after {outcome.steps} steps; go on with --resume", code=130)
+    _draw_roc(outcome.test, task.name, out)
     if as_json:
-        print(json.dumps(without_nan(outcome.metrics), allow_nan=False))
+        print_json(outcome.test.numbers)
         return
-    samples = part.replace("part", "samples")
-    Console().print(evaluation_table(outcome.metrics, task.name, samples))
+    samples = "test samples" if validation is None else "validation samples"
+    Console().print(evaluation_table(outcome.test, task.name, samples))
     used = "the threshold chosen on these data" if rule else "0 as threshold (see --max-fpr)"
     print(f"model, metrics and figure are in {out}, and predict uses {used}")
 
 
 def evaluate(
     source: Source,
-    model: ModelPath,
+    model: Annotated[Path, typer.Option(help="What train wrote: the model file or its folder.")],
     out: Annotated[Path | None, typer.Option(help="Folder for metrics, figure and report.")] = None,
     tau: Annotated[float | None, typer.Option(help="Evaluate at this tau.")] = None,
     threshold: Annotated[float | None, typer.Option(help="Call z1 - z0 >= this positive.")] = None,
@@ -136,60 +155,62 @@ def evaluate(
     max_fpr: MaxFpr = None,
     min_tpr: MinTpr = None,
     cost_ratio: CostRatio = None,
-    prevalence: Prevalence = None,
+    prevalence: Annotated[
+        float | None, typer.Option(help="Share of positives in deployment.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Measure a model on the test part of a source: that of its training, or of new data.
 
     Without --threshold and rules, the threshold is the one that train chose, or 0.
     """
-    from curvewise.base.files import require_folder, without_nan, write_json
-    from curvewise.cli.reading import showing
-    from curvewise.models.evaluate import (
-        MeasuredPart,
-        draw_roc,
-        evaluation,
-        evaluation_table,
-        measured_part,
-    )
-    from curvewise.models.saving import load_model
-    from curvewise.models.thresholds import find_threshold
-
-    rule = _rule(max_fpr, min_tpr, cost_ratio)
+    rule = one_of(max_fpr=max_fpr, min_tpr=min_tpr, cost_ratio=cost_ratio)
     if out is not None:
         require_folder(out)
-    trained = load_model(_model_file(model))
+    from curvewise.models.evaluate import evaluation, measured_part
+    from curvewise.models.operating import find_threshold
+    from curvewise.models.saving import load_model
+
+    file = model_file(model)
+    trained = load_model(file)
     with showing() as progress:
-        x, y, note = measured_part(
-            trained, source, all_rows=all_rows, seed=seed, target=target, positive=positive,
-            group=group, image_size=image_size, data_dir=data_dir, cache_dir=cache_dir,
+        part = measured_part(
+            trained,
+            source,
+            all_rows=all_rows,
+            seed=seed,
+            target=target,
+            positive=positive,
+            group=group,
+            image_size=image_size,
+            data_dir=data_dir,
+            cache_dir=cache_dir,
             progress=progress,
-        )  # fmt: skip
+        )
     at = {} if tau is None else {"tau": tau}
-    score = trained.scores(x, **at)
+    score = trained.scores(part.x, **at)
     origin = "given"
-    if threshold is None and rule is None:
-        own = trained.lam(**at).tolist() == trained.lam().tolist()
-        found = find_threshold(trained, own_lambda=own)
-        threshold, origin = found.value, found.origin
-    result = evaluation(y, score, rule=rule, threshold=threshold, prevalence=prevalence)
+    if threshold is None and not rule:
+        default = find_threshold(trained, lam=trained.lam(**at))
+        threshold, origin = default.value, default.origin
+    measured = evaluation(
+        part.y, score, threshold=threshold or 0.0, rule=rule, prevalence=prevalence
+    )
     if out is not None:
         out.mkdir(parents=True, exist_ok=True)
-        write_json(out / "metrics.json", result)
-        draw_roc(y, score, result, source, out / "roc.png")
+        write_json(out / METRICS, measured.numbers)
+        _draw_roc(measured, source, out)
         options = {"seed": seed, "target": target, "data_dir": data_dir, "all_rows": all_rows}
-        write_model_report(
-            out, trained, _model_file(model), source, MeasuredPart(x, y, note), tau, options
-        )
+        write_model_report(out, trained, file, source, part, at, options)
     if as_json:
-        print(json.dumps(without_nan(result), allow_nan=False))
+        print_json(measured.numbers)
     else:
         samples = "samples, all rows" if all_rows else "test samples"
-        Console().print(evaluation_table(result, source, samples))
+        Console().print(evaluation_table(measured, source, samples))
         if not rule:
             print(f"the threshold is {origin}")
-    if note:
-        print(f"curvewise: {note}", file=sys.stderr)
+    if part.note:
+        print(f"curvewise: {part.note}", file=sys.stderr)
 
 
 def predict(
@@ -223,28 +244,52 @@ def predict(
     Without --threshold, --max-fpr and --min-tpr, the threshold is the one that train chose by such
     a rule, or 0.
     """
-    from curvewise.cli.reading import showing
-    from curvewise.models.predict import predict as run
-    from curvewise.models.thresholds import threshold_text
-
     if model is None:
         model, *inputs = inputs
     if not inputs:
         raise InputError(f"predict needs --model and a table or images, got only {model}")
+    _require_answers(inputs, model, out, overwrite)
+    rule = one_of(threshold=threshold, max_fpr=max_fpr, min_tpr=min_tpr)
+    from curvewise.models.operating import threshold_text
+    from curvewise.models.predict import predict as run
+
     with _stopping("nothing was written"), showing() as progress:
         summary = run(
-            inputs, _model_file(model), out, tau=tau, threshold=threshold, max_fpr=max_fpr,
-            min_tpr=min_tpr, calibrated=calibrated, prior=prior, overwrite=overwrite,
+            inputs,
+            model_file(model),
+            out,
+            tau=tau,
+            threshold=rule.pop("threshold", None),
+            rule=rule,
+            calibrated=calibrated,
+            prior=prior,
             progress=progress,
-        )  # fmt: skip
+        )
     if as_json:
-        print(json.dumps(summary))
+        print_json(summary)
         return
     at = "inf" if summary["threshold"] is None else threshold_text(summary["threshold"])
     print(
         f"{summary['rows']} rows, {summary['positive']} called positive at threshold {at} "
         f"({summary['threshold_from']}): {out}"
     )
+
+
+def _require_answers(inputs: list[Path], model: Path, out: Path, overwrite: bool) -> None:
+    """Raise `InputError` if an input is not there, or no CSV file can be written to `out`."""
+    for path in inputs:
+        if not path.exists():
+            raise InputError(
+                f"there is no {path} to predict: give a table, images, or an .npz file"
+            )
+    files = [path.resolve() for path in (*inputs, model_file(model))]
+    if out.is_dir() or out.resolve() in files:
+        raise InputError(f"--out must be a CSV file of its own, got {out}")
+    if out.exists() and not overwrite:
+        raise InputError(f"{out} exists: choose another --out, or give --overwrite")
+    above = next(place for place in out.resolve().parents if place.exists())
+    if not above.is_dir() or not os.access(above, os.W_OK):
+        raise InputError(f"--out must be in a folder that can be written to, got {out}")
 
 
 def embed(
@@ -261,7 +306,6 @@ def embed(
     as_json: AsJson = False,
 ) -> None:
     """Turn images into features of a pretrained network; stopped, the same command goes on."""
-    from curvewise.cli.reading import loaded_task, showing
     from curvewise.data.embed import embed as run
     from curvewise.networks.registry import PRETRAINED
 
@@ -273,28 +317,60 @@ def embed(
         run(task, out, backbone=backbone, size=size, progress=progress)
     counts = {"train": len(task.y_train), "test": len(task.y_test), "out": str(out)}
     if as_json:
-        print(json.dumps(counts))
+        print_json(counts)
     else:
         print(f"{counts['train']} + {counts['test']} images: train on npz:{out}")
 
 
-def _rule(
-    max_fpr: float | None, min_tpr: float | None, cost_ratio: float | None
-) -> dict[str, float] | None:
-    from curvewise.models.thresholds import require_one
-
-    given = {"max_fpr": max_fpr, "min_tpr": min_tpr, "cost_ratio": cost_ratio}
-    rule = {name: value for name, value in given.items() if value is not None}
-    require_one(rule, given)
-    return rule or None
-
-
-def _model_file(given: Path) -> Path:
+def model_file(place: Path) -> Path:
     """Return the model's file; a folder is the one that train wrote."""
-    return given / "model.safetensors" if given.is_dir() else given
+    return place / MODEL if place.is_dir() else place
 
 
-def _fail(sentence: str, code: int = 2) -> None:
+def _draw_roc(measured: "Evaluation", title: str, folder: Path) -> None:
+    """Draw the ROC curve with the chosen or given operating point as roc.png."""
+    from curvewise.figures.curves import bare_axes, figure_of, plot_roc
+
+    axes = plot_roc({"test": measured.curve}, points=[measured.point], title=title, ax=bare_axes())
+    figure_of(axes).savefig(folder / "roc.png", dpi=150)
+
+
+def evaluation_table(measured: "Evaluation", title: str, samples: str) -> Table:
+    """Return an evaluation as a table for the terminal; `samples` says what it was done on."""
+    from curvewise.models.operating import threshold_text
+
+    numbers = measured.numbers
+    area = numbers["auc"]
+    table = Table("metric", "value", title=title)
+    table.add_row(samples, f"{numbers['n_positive']} positive, {numbers['n_negative']} negative")
+    bounds = f"{area['low']:.4f}-{area['high']:.4f}, {area['level']:.0%}, {area['method']}"
+    table.add_row("AUC", f"{area['auc']:.4f} ({bounds})")
+    for name, value in numbers["partial_auc"].items():
+        table.add_row(f"partial AUC, {name}, standardised", f"{value:.4f}")
+    for rate, value in numbers["tpr_at_fpr"].items():
+        table.add_row(f"TPR at FPR {float(rate):.1%}", f"{value:.4f}")
+    table.add_row("AUPRC (trapezoid)", f"{numbers['auprc']:.4f}")
+    for key in ("at_threshold", "chosen_on_these_data"):
+        if key not in numbers:
+            continue
+        point = numbers[key]
+        table.add_section()
+        rates = [
+            "{:.4f} ({:.4f}-{:.4f})".format(point[name], *point[f"{name}_interval"])
+            for name in ("tpr", "fpr")
+        ]
+        table.add_row(key.replace("_", " "), threshold_text(point["threshold"]))
+        table.add_row("TPR, FPR", " and ".join(rates))
+        ppv = number_text(point["ppv"])
+        table.add_row("PPV", f"{ppv} at prevalence {point['prevalence']:.4f}")
+        if "f1" in point:
+            table.add_row(
+                "F1, G-mean", f"{number_text(point['f1'])}, {number_text(point['gmean'])}"
+            )
+    return table
+
+
+def _fail(sentence: str, code: int = 2) -> NoReturn:
     print(f"curvewise: {sentence}", file=sys.stderr)
     raise typer.Exit(code)
 

@@ -1,6 +1,5 @@
 """`curvewise paper list|run|page`: every figure and table of the paper as one command."""
 
-import json
 import os
 import shlex
 import sys
@@ -13,9 +12,18 @@ from rich.console import Console
 from rich.table import Column, Table
 
 from curvewise.base.errors import CurvewiseError, InputError
-from curvewise.cli.options import AsJson, CacheDir, DataDir, examples
-from curvewise.cli.sweep import Address, ExecutorName, Gpus, Workers
-from curvewise.data.registry import DATA_VARIABLE
+from curvewise.cli.options import (
+    Address,
+    AsJson,
+    CacheDir,
+    DataDir,
+    ExecutorName,
+    Gpus,
+    Workers,
+    examples,
+    print_json,
+    showing,
+)
 
 paper_app = typer.Typer(no_args_is_help=True, help="Redo the paper's figures and tables.")
 
@@ -35,10 +43,10 @@ def paper_list(
     from curvewise.paper.listing import listed
 
     require_data_folder(data_dir)
-    rows = [listed(one, _profile(profile, "full", None, data_dir), data_dir)
-            for one in EXPERIMENTS.values()]  # fmt: skip
+    settings = _profile(profile, "full", None, data_dir)
+    rows = [listed(one, settings, data_dir) for one in EXPERIMENTS.values()]
     if as_json:
-        print(json.dumps(rows))
+        print_json(rows)
         return
     name_width, time_width = (max(len(row[key]) for row in rows) for key in ("name", "takes"))
     for row in rows:
@@ -72,7 +80,6 @@ def paper_run(
     as_json: AsJson = False,
 ) -> None:
     """Run what is missing of an experiment's sweep, draw its figure, print its table."""
-    from curvewise.cli.reading import showing
     from curvewise.paper.catalogue import EXPERIMENTS, experiment_named
     from curvewise.paper.running import require_usable, run_experiment, write_report
     from curvewise.sweep.problems import Problems
@@ -119,7 +126,7 @@ def paper_run(
             else:
                 _print(one, found)
     if as_json:
-        print(json.dumps({"experiments": shown, "failed": failed}))
+        print_json({"experiments": shown, "failed": failed})
     if failed:
         raise InputError(f"{len(failed)} of {len(chosen)} could not be run: {', '.join(failed)}")
 
@@ -135,7 +142,7 @@ def paper_page(
 
     count, kept = write_page(folder, page)
     if as_json:
-        print(json.dumps({"page": str(page), "experiments": count, "kept": kept}))
+        print_json({"page": str(page), "experiments": count, "kept": kept})
     else:
         print(f"{count} experiments in {page}" + (f", {kept} as they were" if kept else ""))
 
@@ -148,6 +155,8 @@ def require_folder(option: str, path: Path | None) -> None:
 
 def require_data_folder(data_dir: Path | None) -> None:
     """Raise if the data folder that an option or the environment names is not there."""
+    from curvewise.data.registry import DATA_VARIABLE
+
     require_folder("--data-dir", data_dir)
     named = os.environ.get(DATA_VARIABLE)
     if data_dir is None and named:
@@ -189,12 +198,8 @@ def _say_what_weights(chosen: list[Any], profile: Any) -> None:
 
 
 def _plain(name: str, found: Any) -> dict[str, Any]:
-    from curvewise.base.files import without_nan
-
-    outcome = found.outcome
-    files = [str(file) for file in found.files]
-    tables = without_nan(dict(outcome.tables))
-    return {"name": name, "verdict": outcome.verdict, "tables": tables, "files": files}
+    outcome, files = found.outcome, [str(file) for file in found.files]
+    return {"name": name, "verdict": outcome.verdict, "tables": outcome.tables, "files": files}
 
 
 def _print(experiment: Any, found: Any) -> None:

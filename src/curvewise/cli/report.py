@@ -1,6 +1,5 @@
 """`curvewise report`: a store or a model as one HTML file."""
 
-import json
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -16,7 +15,10 @@ from curvewise.cli.options import (
     ImageSize,
     Positive,
     Target,
+    print_json,
+    showing,
 )
+from curvewise.models import MODEL
 
 SQLITE = b"SQLite format 3\x00"
 OPTIONS = {  # that each kind of file has
@@ -59,50 +61,45 @@ def report(
     as_json: AsJson = False,
 ) -> None:
     """Write models, or scores of any tool, as an interactive page that needs no network."""
+    _require_page(out)
+    file = _file(place)
+    kind = _kind(file)
+    columns = {"target": target, "positive": positive, "group": group, "image_size": image_size}
+    chosen = {"sweep": sweep, "task": task, "beta": beta, "data": data, "score": score or None}
+    for name, value in (chosen | columns).items():
+        option = f"--{name.replace('_', '-')}"
+        if value is not None and option not in OPTIONS[kind]:
+            fit = " and ".join(f"{name}s" for name, options in OPTIONS.items() if option in options)
+            raise InputError(f"{option} is for {fit}, got a {kind}, {file}")
     from curvewise.report.page import write_page
     from curvewise.report.page_library import plotly_script
 
-    require_page(out)
-    file = _file(place)
-    kind = _kind(file)
-    chosen = {
-        "--sweep": sweep, "--task": task, "--beta": beta, "--data": data, "--score": score or None,
-        "--target": target, "--positive": positive, "--group": group, "--image-size": image_size,
-    }  # fmt: skip
-    for option, value in chosen.items():
-        if value is not None and option not in OPTIONS[kind]:
-            fit = " and ".join(f"{name}s" for name, own in OPTIONS.items() if option in own)
-            raise InputError(f"{option} is for {fit}, got a {kind}, {file}")
     plotly_script()  # before a long read of data
     if kind == "store":
         from curvewise.report.from_store import store_input
         from curvewise.sweep.store import Store
 
         with Store(file, readonly=True) as opened:
-            given = store_input(opened, sweep=sweep, task=task, beta=beta, command=this_command())
+            page = store_input(opened, sweep=sweep, task=task, beta=beta, command=this_command())
     elif kind == "table":
+        from curvewise.models.evaluate import scores_in_table
         from curvewise.report.from_scores import table_input
 
-        given = table_input(
-            file, target=target, positive=positive, columns=score or [], command=this_command()
-        )
+        scored = scores_in_table(file, target=target, positive=positive, columns=score or [])
+        page = table_input(scored, this_command())
     else:
-        options = {
-            "target": target, "positive": positive, "group": group, "image_size": image_size,
-            "data_dir": data_dir, "cache_dir": cache_dir,
-        }  # fmt: skip
-        given = _model_page(file, data, options)
-    write_page(given, out)
+        page = _model_page(file, data, {**columns, "data_dir": data_dir, "cache_dir": cache_dir})
+    write_page(page, out)
     size = out.stat().st_size
     if as_json:
-        print(json.dumps({"file": str(out), "models": len(given.models), "bytes": size}))
+        print_json({"file": str(out), "models": len(page.models), "bytes": size})
     else:
-        print(f"{len(given.models):,} curves of {given.task}: {out} ({size / 1e6:.1f} MB)")
+        print(f"{len(page.models):,} curves of {page.task}: {out} ({size / 1e6:.1f} MB)")
 
 
 def _model_page(file: Path, data: str | None, options: dict[str, Any]) -> Any:
-    from curvewise.cli.reading import showing
-    from curvewise.models.evaluate import measured_part
+    from curvewise.models.evaluate import estimator_scores, measured_part
+    from curvewise.models.predict import at_levels
     from curvewise.models.saving import load
     from curvewise.report.from_model import model_input
     from curvewise.report.from_scores import estimator_input
@@ -114,10 +111,10 @@ def _model_page(file: Path, data: str | None, options: dict[str, Any]) -> Any:
             if options[name] is not None:
                 option = f"--{name.replace('_', '-')}"
                 raise InputError(f"{option} is for models of train, got an estimator, {file}")
-        return estimator_input(
-            model, file, data, target=options["target"], data_dir=options["data_dir"],
-            command=this_command(),
-        )  # fmt: skip
+        scored = estimator_scores(
+            model, data, target=options["target"], data_dir=options["data_dir"]
+        )
+        return estimator_input(scored, file, this_command())
     source = data or model.record.get("task")
     if source is None:
         raise InputError(f"--data must name what to measure {file} on, got none")
@@ -128,7 +125,8 @@ def _model_page(file: Path, data: str | None, options: dict[str, Any]) -> Any:
         if data is not None:
             raise
         raise InputError(f"the model's own data cannot be read, give --data: {error}") from None
-    return model_input(model, file, source, part, options=options, command=this_command())
+    levels = at_levels(model, part)
+    return model_input(levels, file, source, options=options, command=this_command())
 
 
 def write_model_report(
@@ -137,25 +135,24 @@ def write_model_report(
     file: Path,
     source: str,
     part: Any,
-    tau: float | None,
+    at: dict[str, float],
     options: dict[str, Any],
-) -> list[Path]:
+) -> None:
     """Write report.html of a model that was just measured; without Plotly, say how to have it."""
+    from curvewise.models.predict import at_levels
     from curvewise.report.from_model import model_input
     from curvewise.report.page import write_page
     from curvewise.report.page_library import PAGE, told_missing
 
     if told_missing():
-        return []
-    chosen = None if tau is None else {"tau": tau}
+        return
     kept = {name: value for name, value in options.items() if value not in (None, False)}
-    given = model_input(
-        model, file, source, part, chosen=chosen, options=kept, command=this_command()
-    )
-    return [write_page(given, folder / PAGE)]
+    levels = at_levels(model, part, **at)
+    page = model_input(levels, file, source, options=kept, command=this_command())
+    write_page(page, folder / PAGE)
 
 
-def require_page(out: Path) -> None:
+def _require_page(out: Path) -> None:
     """Raise `InputError` if a file is there that is no report, or no file can be."""
     if out.is_dir():
         raise InputError(f"--out must be an HTML file, got the folder {out}")
@@ -172,12 +169,12 @@ def _file(place: Path) -> Path:
         if not place.exists():
             raise InputError(f"there is no {place} to report on; give a store or a model file")
         return place
-    found = [place / name for name in ("model.safetensors", "runs.db") if (place / name).exists()]
-    if len(found) != 1:
+    files = [place / name for name in (MODEL, "runs.db") if (place / name).exists()]
+    if len(files) != 1:
         raise InputError(
-            f"{place} must hold one of model.safetensors and runs.db, got {len(found) or 'none'}"
+            f"{place} must hold one of {MODEL} and runs.db, got {len(files) or 'none'}"
         )
-    return found[0]
+    return files[0]
 
 
 def _kind(file: Path) -> str:

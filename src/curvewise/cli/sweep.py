@@ -1,6 +1,5 @@
-"""`curvewise sweep run|status|export`: many models into one store."""
+"""`curvewise sweep run|status|export` and `curvewise compare`: many models into one store."""
 
-import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -11,7 +10,28 @@ from rich.console import Console
 from rich.table import Table
 
 from curvewise.base.errors import InputError
-from curvewise.cli.options import AsJson, CacheDir, DataDir, examples
+from curvewise.base.files import require_folder
+from curvewise.cli.options import (
+    Address,
+    AsJson,
+    Beta,
+    CacheDir,
+    DataDir,
+    ExecutorName,
+    Gpus,
+    Group,
+    ImageSize,
+    Positive,
+    Target,
+    Workers,
+    examples,
+    loaded_task,
+    network_options,
+    number_text,
+    print_json,
+    recipe_changes,
+    showing,
+)
 
 sweep_app = typer.Typer(no_args_is_help=True, help="Train many models into one store.")
 
@@ -19,10 +39,6 @@ StorePath = Annotated[Path, typer.Argument(help="The store, one SQLite file.")]
 StoreOption = Annotated[
     Path | None, typer.Option("--store", help="The store, one SQLite file (default: SPEC.db).")
 ]
-ExecutorName = Annotated[str, typer.Option("--executor", help="serial, processes or ray.")]
-Workers = Annotated[int | None, typer.Option(help="Worker processes (default: one a processor).")]
-Address = Annotated[str | None, typer.Option(help='A Ray cluster: "auto" or HOST:PORT.')]
-Gpus = Annotated[float, typer.Option(help="GPUs a Ray task takes; may be a fraction.")]
 
 
 @sweep_app.command("run", epilog=examples("sweep run pairs.toml --store pairs.db"))
@@ -41,7 +57,6 @@ def sweep_run(
     as_json: AsJson = False,
 ) -> None:
     """Train what is missing of a sweep; start it again to go on after any interruption."""
-    from curvewise.cli.reading import showing
     from curvewise.sweep.problems import Problems
     from curvewise.sweep.progress import make_executor, sweep
     from curvewise.sweep.spec import read_spec
@@ -57,9 +72,9 @@ def sweep_run(
         chosen = make_executor(executor, workers=workers, address=address, gpus=gpus)
         with Store(path) as store:
             done = sweep(spec, store, chosen, problems)
-            rows = [vars_of(row) for row in store.status(spec.name, by_task=False)]
+            rows = [vars(row) for row in store.status(spec.name, by_task=False)]
     if as_json:
-        print(json.dumps({"store": str(path), "runs": done.total, "status": rows}))
+        print_json({"store": str(path), "runs": done.total, "status": rows})
     else:
         _print_status(rows)
         print(f"{done.done} of {done.total} runs in {path}")
@@ -91,11 +106,11 @@ def _dry_run(
     seconds = estimated_seconds(left, problems.load, workers=count)
     counts = {"runs": len(runs), "done": len(finished), "stacks": len(plan.stacks)}
     if as_json:
-        print(json.dumps({**counts, "seconds": seconds}))
+        print_json({**counts, "seconds": seconds})
         return
-    done = f", {len(finished):,} done" if finished else ""
+    of_them = f", {len(finished):,} done" if finished else ""
     print(
-        f"{spec.name}: {len(runs):,} runs in {len(plan.stacks):,} stacks{done}, "
+        f"{spec.name}: {len(runs):,} runs in {len(plan.stacks):,} stacks{of_them}, "
         f"about {duration(seconds)} in {count} worker{'s' * (count > 1)}"
     )
 
@@ -113,18 +128,16 @@ def sweep_status(
     with Store(store_file, readonly=True) as store:
         latest = {each.name: each.id for each in store.sweeps()}
         listed = {
-            name: [vars_of(row) for row in store.status(sweep, by_task=by_task)]
+            name: [vars(row) for row in store.status(sweep, by_task=by_task)]
             for name, sweep in latest.items()
         }
         reasons = {
-            record.identity: {
-                "run": record.identity[:12], "method": record.run.label, "why": record.message
-            }
+            one.identity: {"run": one.identity[:12], "method": one.run.label, "why": one.message}
             for sweep in (latest.values() if failed else ())
-            for record in store.runs(sweep, state="failed")
-        }  # fmt: skip
+            for one in store.runs(sweep, state="failed")
+        }
     if as_json:
-        print(json.dumps({"sweeps": listed, "failed": list(reasons.values())}))
+        print_json({"sweeps": listed, "failed": list(reasons.values())})
         return
     if not listed:
         print(f"{store_file} holds no sweep yet")
@@ -149,12 +162,10 @@ def sweep_export(
 
     with Store(store_file, readonly=True) as store:
         rows = export(store, out, sweep=sweep, overwrite=overwrite)
-    print(json.dumps({"file": str(out), "rows": rows}) if as_json else f"{rows} rows in {out}")
-
-
-def vars_of(row: Any) -> dict[str, Any]:
-    """Return a status row as plain data, nan as None."""
-    return {key: None if value != value else value for key, value in vars(row).items()}
+    if as_json:
+        print_json({"file": str(out), "rows": rows})
+    else:
+        print(f"{rows} rows in {out}")
 
 
 def _print_status(rows: list[dict[str, Any]], title: str | None = None) -> None:
@@ -175,7 +186,172 @@ def _print_status(rows: list[dict[str, Any]], title: str | None = None) -> None:
             *(["" if row["task"] == shown else row["task"]] if by_task else []),
             row["label"],
             *(f"{row[name]:,}" for name in ("done", *rare)),
-            *("-" if area is None else f"{area:.4f}" for area in areas),
+            *(number_text(area) for area in areas),
         )
         shown = row["task"]
     Console().print(table)
+
+
+def compare(
+    source: Annotated[
+        str, typer.Argument(help="A data source, such as digits:8 or table:FILE")
+    ] = "digits:8",
+    out: Annotated[Path, typer.Option(help="Folder for store, tables, figures and report.")] = Path(
+        "out/compare"
+    ),
+    beta: Beta = None,
+    methods: Annotated[
+        str, typer.Option(help="Methods, the first is compared with each other: vs,lct,ce,...")
+    ] = "vs,lct",
+    seeds: Annotated[int, typer.Option(help="Subsamples of the data, by the seeds 0, 1, ...")] = 5,
+    epochs: Annotated[
+        int | None, typer.Option(help="Passes over the data (default: by their size).")
+    ] = None,
+    network: Annotated[str, typer.Option(help="mlp, small-cnn, resnet32, ...")] = "mlp",
+    preset: Annotated[
+        str | None, typer.Option(help="Named recipe: tabular, paper-cifar, ... (default: short).")
+    ] = None,
+    change: Annotated[
+        list[str] | None, typer.Option("--set", help="Change a setting of all: --set lr=0.01")
+    ] = None,
+    embed: Annotated[
+        str | None, typer.Option(help="For images: train on features of this backbone.")
+    ] = None,
+    embed_size: Annotated[
+        int | None, typer.Option(help="Resize images to this side in pixels for the backbone.")
+    ] = None,
+    executor: ExecutorName = "processes",
+    workers: Workers = None,
+    address: Address = None,
+    gpus: Gpus = 0.0,
+    target: Target = None,
+    positive: Positive = None,
+    group: Group = None,
+    image_size: ImageSize = None,
+    data_dir: DataDir = None,
+    cache_dir: CacheDir = None,
+    as_json: AsJson = False,
+) -> None:
+    """Compare methods over the paper's 48 settings each and several subsamples."""
+    require_folder(out)
+    changes = _changes(preset, change or [])  # before a long read of data
+    columns = {"target": target, "positive": positive, "group": group, "image_size": image_size}
+    data = {name: value for name, value in columns.items() if value is not None}
+    task = loaded_task(source, beta=beta, data_dir=data_dir, cache_dir=cache_dir, **data)
+    from curvewise.paper.compare import compare as read_comparison, comparison_spec
+    from curvewise.report.from_store import write_store_report
+    from curvewise.report.page_library import PAGE
+    from curvewise.sweep.problems import Problems
+    from curvewise.sweep.progress import make_executor, sweep
+    from curvewise.sweep.store import Store
+
+    spec = comparison_spec(
+        source,
+        beta=beta,
+        methods=[name.strip() for name in methods.split(",")],
+        seeds=seeds,
+        n_train=len(task.y_train),
+        embed=embed,
+        embed_size=embed_size,
+        epochs=epochs,
+        network=network,
+        preset=preset,
+        changes=changes,
+        data=data,
+    )
+    out.mkdir(parents=True, exist_ok=True)
+    chosen = make_executor(executor, workers=workers, address=address, gpus=gpus)
+    with showing() as progress, Store(out / "runs.db") as store:
+        problems = Problems(data_dir=data_dir, cache_dir=cache_dir, progress=progress)
+        done = sweep(spec, store, chosen, problems)
+        if done.failed:
+            raise InputError(
+                f"{done.failed} runs failed; `curvewise sweep status {out / 'runs.db'} --failed` "
+                "says why"
+            )
+        comparison = read_comparison(store, spec.name, out)
+        comparison.files.extend(write_store_report(out / PAGE, store, spec.name))
+    if as_json:
+        print_json(comparison.as_dict())
+        return
+    counts = " and ".join(
+        f'{n} "{name}"' for n, name in zip(task.class_counts, task.class_names, strict=True)
+    )
+    _print_comparison(comparison, f"{task.name}: {counts} to train on, {len(task.y_test)} to test")
+
+
+def _changes(name: str | None, texts: list[str]) -> dict[str, Any]:
+    """Return settings as numbers and texts of the recipe, once they are known to make one."""
+    from curvewise.training.recipe import preset
+
+    if options := network_options(texts):
+        raise InputError(f"--set is for the recipe here, got network.{next(iter(options))}")
+    changes = recipe_changes(texts)
+    recipe = preset(name or "quick", **changes).model_dump(mode="json")
+    return {key: recipe[key] for key in changes}
+
+
+def _print_comparison(comparison: Any, title: str) -> None:
+    console = Console()
+    cells = max((row["cells"] for row in comparison.methods), default=0)
+    over = f"AUC over the models of a subsample, averaged over {cells} subsamples"
+    title += f"\n{over if cells > 1 else 'AUC over the models'}"
+    table = Table("method", "models", "mean AUC", "min", "max", "std", title=title)
+    for row in comparison.methods:
+        areas = (number_text(row[name]) for name in ("mean", "min", "max", "std"))
+        table.add_row(row["label"], str(row["models"]), *areas)
+    console.print(table)
+    if comparison.differences:
+        columns = ("method", "AUC", "difference", "better in", "t-test p", "corrected p")
+        title = f"less {comparison.differences[0]['a']}, paired by subsample"
+        table = Table(*columns, "Wilcoxon p", title=title)
+        for row in comparison.differences:
+            table.add_row(
+                row["b"],
+                row["statistic"],
+                number_text(row["difference"], "+.4f"),
+                f"{row['wins']} of {row['pairs']}",
+                *(
+                    number_text(row[name], ".2g")
+                    for name in ("t_test_p", "corrected_p", "wilcoxon_p")
+                ),
+            )
+        console.print(table)
+        if why := why_no_p(comparison.differences):
+            print(why)
+    table = Table("ensemble of", "sample", "AUC (95 %)", "beats", "best model")
+    for row in comparison.ensembles:
+        table.add_row(
+            row["label"],
+            str(row["seed"]),
+            f"{row['auc']:.4f} ({number_text(row['low'])}-{number_text(row['high'], '.4f')})",
+            f"{row['beats']} of {row['models']}",
+            f"{row['best_model']:.4f}",
+        )
+    console.print(table)
+    print(*comparison.answer, sep="\n")
+    for file in comparison.files:
+        print(file)
+
+
+def why_no_p(rows: list[dict[str, Any]]) -> str:
+    """Return in one line why some p of paired differences are missing, "" if none is.
+
+    >>> row = {"b": "LCT", "reason": "too few", "corrected_reason": "too few"}
+    >>> why_no_p([row | {"statistic": "max"}, row | {"statistic": "std", "reason": ""}])
+    'no p for max: too few; no corrected p for std: too few'
+    """
+    without: dict[str, list[dict[str, Any]]] = {}
+    for row in rows:
+        if reason := row["reason"] or row["corrected_reason"]:
+            what = "p" if row["reason"] else "corrected p"
+            without.setdefault(f"no {what} for {{}}: {reason}", []).append(row)
+    return "; ".join(text.format(_named(some, rows)) for text, some in without.items())
+
+
+def _named(some: list[dict[str, Any]], rows: list[dict[str, Any]]) -> str:
+    """Name rows by their statistic, where that is the same for every method."""
+    statistics = dict.fromkeys(row["statistic"] for row in some)
+    if len(some) == sum(row["statistic"] in statistics for row in rows):
+        return ", ".join(statistics)
+    return ", ".join(f"{row['b']} {row['statistic']}" for row in some)

@@ -1,14 +1,15 @@
-"""Test parts, and scores and labels to the numbers one reports: as data, table and figure."""
+"""What a model is measured on, and the curve and numbers that then come out."""
 
 import os
 import warnings
-from dataclasses import asdict
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
-from rich.table import Table
 
 from curvewise.base.errors import InputError, did_you_mean
 from curvewise.data.options import SourceOptions
@@ -21,18 +22,65 @@ from curvewise.data.tables import (
     split_labels,
 )
 from curvewise.data.task import Task, arrays_digest
-from curvewise.figures.curves import bare_axes, plot_roc
-from curvewise.models.predict import table_encoder
-from curvewise.models.thresholds import threshold_text
-from curvewise.roc.curve import roc_curve
+from curvewise.estimator.classifier import FamilyClassifier
+from curvewise.roc.curve import RocCurve, roc_curve
+from curvewise.roc.inputs import check_scored
 from curvewise.roc.interval import auc_interval
-from curvewise.roc.metrics import binary_metrics
-from curvewise.roc.operating import OperatingPoint, choose_operating_point, operating_point
+from curvewise.roc.metrics import metrics_on_curve
+from curvewise.roc.operating import OperatingPoint, operating_point, threshold_by_rule
+from curvewise.tables.encoder import TableEncoder
 from curvewise.tables.reading import column_levels
 from curvewise.training.model import Model
 
 RATES = (0.001, 0.01, 0.1)
 SIZED = ("folder", "dogs-vs-cats", "melanoma")  # sources that --image-size is for
+SCORES = ("score", "probability")  # columns that are scores unless others are named
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Scores against labels: the curve, the point to work at, and all numbers, ready for JSON."""
+
+    curve: RocCurve
+    point: OperatingPoint
+    numbers: dict[str, Any]
+
+
+def evaluation(
+    y: NDArray[Any],
+    score: NDArray[Any],
+    *,
+    threshold: float = 0.0,
+    rule: dict[str, float] | None = None,
+    prevalence: float | None = None,
+) -> Evaluation:
+    """Measure scores z1 - z0, the threshold metrics at `threshold` (0: the paper's t = 0.5).
+
+    `rule` is one of max_fpr, min_tpr, cost_ratio for an operating point chosen on these very data,
+    which is why it is labelled so.
+    """
+    curve = roc_curve(y, score)
+    point = operating_point(y, score, threshold, prevalence=prevalence)
+    metrics = asdict(metrics_on_curve(curve, check_scored(y, score), threshold))
+    numbers = {
+        "n_positive": point.n_positive,
+        "n_negative": point.n_negative,
+        "auc": asdict(auc_interval(y, score)),
+        "partial_auc": {
+            "fpr <= 0.1": curve.partial_auc(max_fpr=0.1, standardized=True),
+            "tpr >= 0.9": curve.partial_auc(min_tpr=0.9, standardized=True),
+        },
+        "tpr_at_fpr": {f"{rate:g}": float(curve.tpr_at(rate)) for rate in RATES},
+        "auprc": metrics["auprc"],
+        "average_precision": metrics["average_precision"],
+        "at_threshold": asdict(point)
+        | {name: metrics[name] for name in ("precision", "accuracy", "f1", "fbeta", "gmean")},
+    }
+    if rule:
+        chosen = threshold_by_rule(curve, **rule, prevalence=point.prevalence)
+        point = operating_point(y, score, chosen, prevalence=prevalence)
+        numbers["chosen_on_these_data"] = {"rule": rule, **asdict(point)}
+    return Evaluation(curve, point, numbers)
 
 
 class MeasuredPart(NamedTuple):
@@ -62,7 +110,7 @@ def measured_part(
             raise InputError(
                 f"--positive must be the model's own {model.class_names[1]!r}, got {positive!r}"
             )
-        return labelled_rows(model, table, target=target, seed=seed, all_rows=all_rows)
+        return _table_part(model, table, target=target, seed=seed, all_rows=all_rows)
     if all_rows:
         raise InputError(f"--all-rows is for tables, got {source}")
     if name == "folder" and options.get("positive") is None:
@@ -106,27 +154,24 @@ def _note(model: Model, task: Task, seed: int) -> str:
     )
 
 
-def labelled_rows(
+def _table_part(
     model: Model, table: Path, *, target: str | None, seed: int, all_rows: bool
 ) -> MeasuredPart:
     """Return encoded features and labels of a table: its test part by seed, or all of its rows."""
-    encoder, frame = table_encoder(model), read_table(table)
-    column = target or str(model.preprocessing.get("target"))
+    encoder = table_encoder(model)
+    column, positive = target or str(model.preprocessing.get("target")), model.class_names[1]
+    frame, y, _ = labelled_table(table, column, positive)
     group = model.preprocessing.get("group")
     if all_rows and group is not None and (group not in frame or frame[group].isna().any()):
         group = None  # they are not split
-    for option, name in (("target", column), ("group", group)):
-        if name is not None and name not in frame.columns:
-            raise InputError(
-                f"--{option} must be a column of {table.name}, got {name!r}"
-                f"{did_you_mean(name, frame.columns)}"
-            )
-    frame = frame[column_levels(frame[column])[0] >= 0]
-    y, _ = binary_labels(frame[column], model.class_names[1], f"target {column!r}")
+    if group is not None and group not in frame:
+        near = did_you_mean(group, frame.columns)
+        raise InputError(f"--group must be a column of {table.name}, got {group!r}{near}")
     x = encoder.transform(frame)
     groups = None if group is None else group_names(frame[group])
     own_seed = model.record.get("seed") or 0
-    trained_on = _has_test_part(model, x, y, seed=own_seed, groups=groups)
+    digest = model.record.get("test_digest")  # None: not known
+    trained_on = digest is not None and digest == _test_digest(x, y, own_seed, groups)
     if trained_on and (all_rows or seed != own_seed):
         option = "--all-rows" if all_rows else f"--seed {seed}"
         warnings.warn(
@@ -141,108 +186,93 @@ def labelled_rows(
         f"measured on {len(rows)} rows, the test part of {table.name} by seed {seed}; the model "
         f"was trained on other data, so --all-rows may take all {len(y)}"
     )
-    return MeasuredPart(x[rows], y[rows], note if trained_on is False else "")
+    return MeasuredPart(x[rows], y[rows], "" if trained_on or digest is None else note)
 
 
-def _has_test_part(
-    model: Model,
-    x: NDArray[Any],
-    y: NDArray[np.int64],
-    *,
-    seed: int,
-    groups: NDArray[Any] | None,
-) -> bool | None:
-    """Tell whether these rows, split by the model's seed, have its test part; None: not known."""
-    digest = model.record.get("test_digest")
-    if digest is None:
-        return None
+def _test_digest(
+    x: NDArray[Any], y: NDArray[np.int64], seed: int, groups: NDArray[Any] | None
+) -> str | None:
+    """Return the digest of the test part that training by this seed would have made of rows."""
     try:
         with warnings.catch_warnings():  # of few members of a class
             warnings.simplefilter("ignore")
             _, rows = split_labels(y, seed=seed, groups=groups)
     except InputError:  # so few that they cannot be split, and never were
-        return False
-    return bool(digest == arrays_digest(x[rows], y[rows]))
+        return None
+    return arrays_digest(x[rows], y[rows])
 
 
-def evaluation(
-    y: NDArray[Any],
-    score: NDArray[Any],
-    *,
-    rule: dict[str, float] | None = None,
-    threshold: float | None = None,
-    prevalence: float | None = None,
-) -> dict[str, Any]:
-    """Return all reported numbers of scores z1 - z0, ready for JSON.
-
-    The threshold metrics are at `threshold` (0, the paper's t = 0.5, if left out). `rule` is one of
-    max_fpr, min_tpr, cost_ratio for an operating point chosen on these very data, which is why it
-    is labelled so.
-    """
-    curve = roc_curve(y, score)
-    at = 0.0 if threshold is None else threshold
-    metrics = asdict(binary_metrics(y, score, at))
-    result = {
-        "n_positive": int(np.sum(y)),
-        "n_negative": int(len(y) - np.sum(y)),
-        "auc": asdict(auc_interval(y, score)),
-        "partial_auc": {
-            "fpr <= 0.1": curve.partial_auc(max_fpr=0.1, standardized=True),
-            "tpr >= 0.9": curve.partial_auc(min_tpr=0.9, standardized=True),
-        },
-        "tpr_at_fpr": {f"{rate:g}": float(curve.tpr_at(rate)) for rate in RATES},
-        "auprc": metrics["auprc"],
-        "average_precision": metrics["average_precision"],
-        "at_threshold": asdict(operating_point(y, score, at, prevalence=prevalence))
-        | {name: metrics[name] for name in ("precision", "accuracy", "f1", "fbeta", "gmean")},
-    }
-    if rule:
-        point = choose_operating_point(y, score, **rule, prevalence=prevalence)
-        result["chosen_on_these_data"] = {"rule": rule, **asdict(point)}
-    return result
+def labelled_table(
+    table: Path, target: str | None, positive: str | None
+) -> tuple[pd.DataFrame, NDArray[np.int64], tuple[str, str]]:
+    """Return the rows of a table that have a label, labels (n,) and class names."""
+    frame = read_table(table)
+    if target is None or target not in frame.columns:
+        near = "" if target is None else did_you_mean(target, frame.columns)
+        got = "none" if target is None else repr(target)
+        raise InputError(
+            f"--target must be the column with the label of {table.name}, got {got}{near}"
+        )
+    frame = frame[column_levels(frame[target])[0] >= 0]
+    y, names = binary_labels(frame[target], positive, f"target {target!r}")
+    return frame, y, names
 
 
-def draw_roc(
-    y: NDArray[Any], score: NDArray[Any], result: dict[str, Any], title: str, path: Path
-) -> Path:
-    """Draw the ROC curve with the chosen or given operating point; PNG, SVG or PDF by suffix."""
-    chosen = result.get("chosen_on_these_data") or result["at_threshold"]
-    fields = {name: chosen[name] for name in OperatingPoint.__dataclass_fields__}
-    points = [OperatingPoint(**fields)]
-    axes = plot_roc({"test": roc_curve(y, score)}, points=points, title=title, ax=bare_axes())
-    path.parent.mkdir(parents=True, exist_ok=True)
-    axes.get_figure(root=True).savefig(path, dpi=150)  # type: ignore[union-attr]
-    return path
+class LabelledScores(NamedTuple):
+    """Scores (n,) by the name of what gave them, for the labels (n,) of a table's rows."""
+
+    table: Path
+    y: NDArray[np.int64]
+    scores: dict[str, NDArray[Any]]
+    class_names: tuple[str, str]
 
 
-def evaluation_table(result: dict[str, Any], title: str, samples: str = "test samples") -> Table:
-    """Return an evaluation as a table for the terminal; `samples` says what it was done on."""
-    area = result["auc"]
-    table = Table("metric", "value", title=title)
-    table.add_row(samples, f"{result['n_positive']} positive, {result['n_negative']} negative")
-    bounds = f"{area['low']:.4f}-{area['high']:.4f}, {area['level']:.0%}, {area['method']}"
-    table.add_row("AUC", f"{area['auc']:.4f} ({bounds})")
-    for name, value in result["partial_auc"].items():
-        table.add_row(f"partial AUC, {name}, standardised", f"{value:.4f}")
-    for rate, value in result["tpr_at_fpr"].items():
-        table.add_row(f"TPR at FPR {float(rate):.1%}", f"{value:.4f}")
-    table.add_row("AUPRC (trapezoid)", f"{result['auprc']:.4f}")
-    for key in ("at_threshold", "chosen_on_these_data"):
-        if key not in result:
-            continue
-        point = result[key]
-        table.add_section()
-        rates = [
-            "{:.4f} ({:.4f}-{:.4f})".format(point[name], *point[f"{name}_interval"])
-            for name in ("tpr", "fpr")
-        ]
-        table.add_row(key.replace("_", " "), threshold_text(point["threshold"]))
-        table.add_row("TPR, FPR", " and ".join(rates))
-        table.add_row("PPV", f"{_number(point['ppv'])} at prevalence {point['prevalence']:.4f}")
-        if "f1" in point:
-            table.add_row("F1, G-mean", f"{_number(point['f1'])}, {_number(point['gmean'])}")
-    return table
+def scores_in_table(
+    table: Path, *, target: str | None, positive: str | None, columns: Sequence[str]
+) -> LabelledScores:
+    """Return the columns of a table that hold scores: those named, else score and probability."""
+    frame, y, names = labelled_table(table, target, positive)
+    frame = frame.drop(columns=str(target))
+    chosen = list(columns) or [name for name in SCORES if name in frame]
+    if not chosen:
+        raise InputError(
+            f"--score must name a column of scores of {table.name}, got none and there is no "
+            f"{' or '.join(SCORES)}"
+        )
+    scores = {}
+    for name in chosen:
+        if name not in frame:
+            near = did_you_mean(name, frame.columns)
+            raise InputError(f"--score must be a column of {table.name}, got {name!r}{near}")
+        scores[name] = pd.to_numeric(frame[name], errors="coerce").to_numpy(np.float64)
+        if not np.isfinite(scores[name]).all():
+            raise InputError(f"{name!r} of {table.name} must hold numbers in every row")
+    return LabelledScores(table, y, scores, names)
 
 
-def _number(value: float) -> str:
-    return "-" if value != value else f"{value:.4f}"
+def estimator_scores(
+    estimator: FamilyClassifier, source: str | None, *, target: str | None, data_dir: Path | None
+) -> LabelledScores:
+    """Return an estimator's log-odds on all rows of table:FILE, which it must not have seen."""
+    kind, _, name = (source or "").partition(":")
+    if kind != "table":
+        raise InputError(
+            f"the page of an estimator needs --data table:FILE with rows that it has not seen, and "
+            f"--target, the column with their label, got {source or 'none'}; of other data, "
+            "curvewise.write_report makes one in Python"
+        )
+    if len(estimator.classes_) != 2:
+        raise InputError(f"a report needs two classes, got {len(estimator.classes_)}")
+    table = table_file(name, data_dir)
+    frame, y, names = labelled_table(table, target, str(estimator.positive_class_))
+    log_odds = estimator.rare_log_odds(frame.drop(columns=str(target)))
+    return LabelledScores(table, y, {type(estimator).__name__: log_odds}, names)
+
+
+def table_encoder(model: Model) -> TableEncoder:
+    """Return the encoder of a model that was trained on a table."""
+    state = model.preprocessing.get("encoder")
+    if state is None:
+        task = model.record.get("task", "arrays")
+        raise InputError(f"this needs a model that was trained on a table, got one of {task}")
+    return TableEncoder.from_dict(state)

@@ -1,25 +1,108 @@
-"""New rows of a table, or new images, to scores, calls and probabilities in a CSV file."""
+"""A trained model asked: what it says of new samples, at one lambda or at several."""
 
-import os
 import warnings
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
 
-from curvewise.base.errors import InputError
+from curvewise.base.errors import InputError, require_open
+from curvewise.base.files import whole_file
 from curvewise.data.cache import broken_text
 from curvewise.data.npz import read_samples
 from curvewise.data.tables import read_table
+from curvewise.data.task import arrays_digest
 from curvewise.data.unseen_images import decoded_batches, find_images
+from curvewise.losses.family import LossFamily
+from curvewise.losses.landscape import calibrated_log_odds, calibrated_probability
+from curvewise.models.evaluate import MeasuredPart, table_encoder
+from curvewise.models.operating import Threshold, find_threshold, trained_point
 from curvewise.models.saving import load_model
-from curvewise.models.scorer import Scorer, make_scorer
-from curvewise.tables.encoder import TableEncoder
 from curvewise.training.model import Model
+from curvewise.training.scoring import logits_at
 
+LEVELS = 7  # of the paper's range of tau, 0 to 3: every half
 Progress = Callable[[str, int, int], None]
+
+
+@dataclass(frozen=True)
+class Scorer:
+    """A model at one lambda (1, d), with the threshold of its calls."""
+
+    model: Model
+    lam: Tensor
+    threshold: Threshold
+    calibrated: bool
+    prior: float | None
+
+    def columns(self, x: NDArray[Any]) -> pd.DataFrame:
+        """Return score (z1 - z0), positive (0 or 1), class and perhaps probability of samples."""
+        network, scale = self.model.network, self.model.normalization
+        logits = logits_at(network, x, self.lam, normalization=scale)[0]
+        # As float64, so that a file has all the digits, and comparing them gives these calls.
+        score = (logits[:, 1] - logits[:, 0]).numpy().astype(np.float64)
+        called = score >= self.threshold.value
+        negative, positive = self.model.class_names
+        columns: dict[str, Any] = {
+            "score": score,
+            "positive": called.astype(int),
+            "class": np.where(called, positive, negative),
+        }
+        if self.calibrated:
+            assert isinstance(self.model.objective, LossFamily)
+            columns["probability"] = calibrated_probability(
+                logits,
+                class_counts=self.model.class_counts,
+                prior=self.prior,
+                **self.model.objective.hyperparameters(self.lam[0]),
+            ).numpy()
+        return pd.DataFrame(columns)
+
+
+def make_scorer(
+    model: Model,
+    *,
+    tau: float | None = None,
+    threshold: float | None = None,
+    rule: dict[str, float] | None = None,
+    calibrated: bool = False,
+    prior: float | None = None,
+) -> Scorer:
+    """Return the scorer of these settings; all that is wrong with them is said before any work.
+
+    A sample is called positive if its score reaches `threshold`, or the one of a `rule` (max_fpr
+    or min_tpr) on the model's test part; without either, what training chose, or 0 (the paper's
+    t = 0.5). `prior` is the share of positives to expect in calibrated
+    probabilities.
+    """
+    if len(model.class_names) != 2:
+        raise InputError(f"predict needs a model of two classes, got {len(model.class_names)}")
+    if prior is not None and not calibrated:
+        raise InputError(
+            f"--prior is for probabilities: give --calibrated too, got {prior:g} alone"
+        )
+    if calibrated and not isinstance(model.objective, LossFamily):
+        kind = type(model.objective).__name__
+        raise InputError(f"calibrated probabilities need the vector-scaling loss, got {kind}")
+    lam = model.lam(**({} if tau is None else {"tau": tau}))
+    calls = find_threshold(model, lam=lam, threshold=threshold, rule=rule)
+    if prior is not None:
+        require_open("prior", prior, 0, 1)
+    objective = model.objective
+    biased = isinstance(objective, LossFamily) and objective.reduction == "weighted_mean"
+    if calibrated and biased:
+        warnings.warn(
+            "this model's probabilities are biased, by training with the reduction weighted_mean; "
+            "to trust them, train with --reduction expected_mean",
+            stacklevel=2,
+        )
+    return Scorer(model, lam, calls, calibrated, prior)
 
 
 def predict(
@@ -27,7 +110,6 @@ def predict(
     model_file: Path,
     out: Path,
     *,
-    overwrite: bool = False,
     progress: Progress | None = None,
     **settings: Any,
 ) -> dict[str, Any]:
@@ -37,26 +119,16 @@ def predict(
     out for each that goes in; of an image that cannot be read, it says why and has no score.
     Returns a summary, ready for JSON.
     """
-    for given in inputs:
-        if not given.exists():
-            raise InputError(
-                f"there is no {given} to predict: give a table, images, or an .npz file"
-            )
-    if out.is_dir() or any(out.resolve() == path.resolve() for path in (*inputs, model_file)):
-        raise InputError(f"--out must be a CSV file of its own, got {out}")
-    if out.exists() and not overwrite:
-        raise InputError(f"{out} exists: choose another --out, or give --overwrite")
-    above = next(place for place in out.resolve().parents if place.exists())
-    if not above.is_dir() or not os.access(above, os.W_OK):
-        raise InputError(f"--out must be in a folder that can be written to, got {out}")
     scorer = make_scorer(load_model(model_file), **settings)
-    if [given.suffix.lower() for given in inputs] == [".npz"]:
+    if [path.suffix.lower() for path in inputs] == [".npz"]:
         frame = score_arrays(scorer, inputs[0])
     elif len(scorer.model.spec.in_shape) == 3:
         frame = score_images(scorer, find_images(inputs), progress)
     else:
         frame = score_table(scorer, inputs)
-    write_csv(frame, out)
+    out.parent.mkdir(parents=True, exist_ok=True)
+    with whole_file(out) as unfinished:
+        frame.to_csv(unfinished, index=False)
     threshold = scorer.threshold
     summary = {
         "rows": len(frame),
@@ -130,21 +202,91 @@ def score_images(
     return frame.assign(note=notes)
 
 
-def write_csv(frame: pd.DataFrame, out: Path) -> None:
-    """Write a table under its name only when it is complete."""
-    out.parent.mkdir(parents=True, exist_ok=True)
-    part = out.with_name(f".{out.name}.part")
+@dataclass(frozen=True)
+class Levels:
+    """A model on a part at several lambda: values of what is `varied`, the rest at its top.
+
+    Scores are (n_values, n), calibrated log-odds (n,) for each value, None where there are none.
+    `start` is the place of the value that was asked for, `own` that of the lambda for which train
+    chose an operating point, if it is among them.
+    """
+
+    model: Model
+    part: MeasuredPart
+    varied: str | None
+    values: list[float]
+    start: int
+    own: int | None
+    scores: NDArray[Any]
+    log_odds: list[NDArray[Any] | None]
+
+    @property
+    def label(self) -> str:
+        """Name the method, as tables and figures do."""
+        if isinstance(self.model.objective, LossFamily):
+            return "VS + LCT" if self.model.objective.drawn else "VS"
+        return type(self.model.objective).__name__
+
+    @property
+    def on_test_part(self) -> bool:
+        """Tell whether the samples are the very test part of the model's training."""
+        return bool(self.model.record.get("test_digest") == arrays_digest(self.part.x, self.part.y))
+
+
+def at_levels(model: Model, part: MeasuredPart, **chosen: float) -> Levels:
+    """Score a model at seven values of what was drawn: of tau, if that was, or of what is chosen.
+
+    `chosen` is one value to begin with, by default the top. A model that was trained with nothing
+    drawn is scored once.
+    """
+    if len(model.class_names) != 2:
+        raise InputError(f"a report needs two classes, got {len(model.class_names)} of the model")
+    ranges = dict(zip(model.objective.drawn, getattr(model.objective, "ranges", ()), strict=True))
+    varied, values, lams = None, [0.0], model.lam()
+    if ranges:
+        varied = next(iter(chosen), "tau" if "tau" in ranges else next(iter(ranges)))
+        low, high = ranges[varied]
+        spread = {round(float(value), 6) for value in np.linspace(low, high, LEVELS)}
+        values = sorted(spread | set(chosen.values()))
+        lams = torch.cat([model.lam(**{varied: value}) for value in values])
+    logits = logits_at(model.network, part.x, lams, normalization=model.normalization)
+    own = _own_level(model, lams)
+    if own is not None:  # to the last bit as predict scores, which decides at the threshold itself
+        logits[own] = model.logits(part.x)
+    return Levels(
+        model=model,
+        part=part,
+        varied=varied,
+        values=values,
+        start=values.index(next(iter(chosen.values()), max(values))),
+        own=own,
+        scores=(logits[..., 1] - logits[..., 0]).numpy(),
+        log_odds=[_corrected(model, *pair, part.y) for pair in zip(logits, lams, strict=True)],
+    )
+
+
+def _own_level(model: Model, lams: torch.Tensor) -> int | None:
+    """Return which of lams (n_lambda, d) is that of the point that train chose, if any is."""
+    point = trained_point(model)
+    if point is None:
+        return None
+    at = torch.tensor([float(point.lam[name]) for name in model.objective.drawn])
+    same = [k for k, lam in enumerate(lams) if torch.allclose(lam.cpu(), at.to(lam), atol=1e-5)]
+    return same[0] if same else None
+
+
+def _corrected(
+    model: Model, logits: torch.Tensor, lam: torch.Tensor, y: NDArray[np.int64]
+) -> NDArray[Any] | None:
+    """Return calibrated log-odds at the share of positives among y, None for other losses."""
+    if not isinstance(model.objective, LossFamily):
+        return None
+    values = model.objective.hyperparameters(lam)
+    share = float(np.mean(y == 1))
     try:
-        frame.to_csv(part, index=False)
-        part.replace(out)
-    finally:
-        part.unlink(missing_ok=True)
-
-
-def table_encoder(model: Model) -> TableEncoder:
-    """Return the encoder of a model that was trained on a table."""
-    state = model.preprocessing.get("encoder")
-    if state is None:
-        task = model.record.get("task", "arrays")
-        raise InputError(f"this needs a model that was trained on a table, got one of {task}")
-    return TableEncoder.from_dict(state)
+        log_odds = calibrated_log_odds(
+            logits, class_counts=model.class_counts, prior=share, **values
+        )
+    except InputError:  # a class without weight has no probability
+        return None
+    return log_odds.numpy()

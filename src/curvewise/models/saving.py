@@ -6,7 +6,6 @@ over itself and every tensor. Files appear under their name only when they are c
 
 import hashlib
 import json
-import os
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -18,6 +17,7 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from curvewise.base.errors import InputError, require_choice
+from curvewise.base.files import whole_file
 from curvewise.base.machine import VERSION
 from curvewise.estimator.classifier import FamilyClassifier
 from curvewise.estimator.estimators import from_parts, to_parts
@@ -146,19 +146,8 @@ def write_tensors(path: str | Path, tensors: dict[str, Tensor], about: dict[str,
     whole = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
     versions = {"curvewise": VERSION, "torch": torch.__version__}
     text = json.dumps({"format": FORMAT, "versions": versions, **about}, allow_nan=False)
-    part = target.with_name(f".{target.name}.{os.getpid()}.part")
-    try:
-        # A file made here has the mode that the user's umask gives; safetensors makes one that
-        # nobody else may read.
-        part.touch()
-        mode = part.stat().st_mode
-        save_file(whole, part, {"curvewise": text, "sha256": _digest(text, whole)})
-        part.chmod(mode)
-        with part.open("rb") as written:
-            os.fsync(written.fileno())
-        part.replace(target)
-    finally:
-        part.unlink(missing_ok=True)
+    with whole_file(target) as unfinished:
+        save_file(whole, unfinished, {"curvewise": text, "sha256": _digest(text, whole)})
     return target
 
 

@@ -1,47 +1,41 @@
-"""Train one model on a task into a folder: model, metrics, figure; resumable."""
+"""Train one model on a task into a folder: model and metrics; resumable."""
 
 import json
-import platform
 import time
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import date
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 
 from curvewise.base.errors import InputError
-from curvewise.base.files import require_folder, without_nan, write_json
-from curvewise.base.machine import VERSION
+from curvewise.base.files import write_json
+from curvewise.base.machine import versions
 from curvewise.data.task import Task
 from curvewise.losses.family import Objective
-from curvewise.models.evaluate import draw_roc, evaluation
+from curvewise.models import METRICS, MODEL, RUN, STATE
+from curvewise.models.evaluate import Evaluation, evaluation
+from curvewise.models.operating import curve_record, own_lambda_values, rule_text
 from curvewise.models.saving import describe_objective, load_state, save, save_state
-from curvewise.models.thresholds import rule_text
 from curvewise.networks.registry import input_statistics
 from curvewise.networks.weights import load_weights, read_weights
-from curvewise.roc.curve import roc_curve
-from curvewise.training.loop import Fitted, Progress, fit
+from curvewise.training.loop import Progress, fit
 from curvewise.training.model import Model, NetworkSpec
 from curvewise.training.recipe import Recipe
 from curvewise.training.run import TrainingState
 
-MODEL, STATE, RUN = "model.safetensors", "state.safetensors", "run.json"
-
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a training job left behind; `model` is None if it was stopped before its end."""
+    """What a training job came to; a job that was stopped before its end has no model."""
 
-    folder: Path
-    model: Model | None
-    metrics: dict[str, Any]
     steps: int
-    finished: bool
+    model: Model | None = None
+    test: Evaluation | None = None
 
 
 def train(
@@ -53,31 +47,39 @@ def train(
     network: str | None = None,
     network_options: dict[str, Any] | None = None,
     weights: Path | None = None,
+    validation: float | None = None,
+    rule: dict[str, float] | None = None,
     resume: bool = False,
     seed: int | None = None,
     save_minutes: float = 5.0,
-    rule: dict[str, float] | None = None,
-    part: str = "test part",
-    test_digest: str | None = None,
     on_progress: Callable[[Progress], None] | None = None,
 ) -> Outcome:
     """Train on the task's training part and evaluate once, at the end, on its test part.
 
-    The folder gets model.safetensors, metrics.json and roc.png; while training, state.safetensors
-    every `save_minutes`, and when stopped by Ctrl-C. `resume` goes on from that state. `seed` is
-    the one that split the task: the model remembers it, so that nobody tests it on training data.
-    It also remembers the operating point that `rule` chooses, with `part`, the name of what the
-    task has as its test part, and `test_digest`, that of the source's own (default: the task's).
+    The folder gets model.safetensors and metrics.json; while training, state.safetensors every
+    `save_minutes`, and when stopped by Ctrl-C. `resume` goes on from that state. `network` is an
+    MLP for features and the small CNN for images, if left out. `seed` is the one that split the
+    task: the model remembers it, so that nobody tests it on training data. It also remembers the
+    operating point that `rule` chooses on what it was tested on. With `validation`, that is this
+    fraction of the training part instead.
     """
-    require_free(folder, resume=resume)
     if recipe.augment != "none" and task.kind != "image":
         raise InputError(f"augment = {recipe.augment} needs images, got {task.name}")
-    spec = default_spec(task, network, network_options)
+    test_digest, part = task.test_digest, "test part"
+    if validation is not None:
+        task, part = task.with_validation(validation, seed=seed or 0), "validation part"
+    name = network or ("mlp" if task.kind == "features" else "small-cnn")
+    shape = tuple(task.x_train.shape[1:])
+    spec = NetworkSpec(name, shape, len(task.class_names), network_options or {})
     body = spec.build(seed=recipe.seed_weights)
     untouched = [] if weights is None else load_weights(body, read_weights(weights))
     # A network with published weights wants the pixels that those were trained on.
     scale = input_statistics(body) or task.normalization()
-    identity = _identity(task, spec, objective)
+    identity = {  # what a resumed run must have in common with its beginning, besides the recipe
+        "data": task.fingerprint,
+        "network": [spec.name, list(spec.in_shape), spec.n_classes, spec.options],
+        "objective": describe_objective(objective),
+    }
 
     def keep(state: TrainingState) -> None:
         write_json(folder / RUN, identity)
@@ -98,7 +100,7 @@ def train(
         )
     if not fitted.finished:
         keep(fitted.state)
-        return Outcome(folder, None, {}, fitted.steps, False)
+        return Outcome(fitted.steps)
     model = Model(
         network=fitted.network,
         spec=spec,
@@ -108,25 +110,50 @@ def train(
         class_counts=fitted.class_counts,
         normalization=scale,
         preprocessing=task.details,
-        record=_record(task, fitted, identity["data"]) | {"not_loaded": untouched, "seed": seed},
+        record={
+            "task": task.name,
+            "data_fingerprint": identity["data"],
+            "beta": task.beta,
+            "epoch_losses": fitted.epoch_losses,
+            "steps": fitted.steps,
+            "seconds": fitted.seconds,
+            "compiled": fitted.compiled,
+            "date": f"{date.today()}",
+            "versions": versions(),
+            "not_loaded": untouched,
+            "seed": seed,
+            "test_digest": test_digest,
+            "measured_on": part,
+        },
     )
-    model.record["test_digest"] = test_digest or task.test_digest
-    metrics = _deliver(model, task, folder, rule, part)
-    return Outcome(folder, model, metrics, fitted.steps, True)
+    test = evaluation(task.y_test, model.scores(task.x_test), rule=rule)
+    _remember(model, test, rule)
+    save(model, folder / MODEL)
+    write_json(folder / METRICS, test.numbers)
+    for name in (STATE, RUN):
+        (folder / name).unlink(missing_ok=True)
+    return Outcome(fitted.steps, model, test)
 
 
-def require_free(folder: Path, *, resume: bool) -> None:
-    """Raise `InputError` if the folder has a model, or a stopped run that is not to be resumed."""
-    require_folder(folder)
-    model_file, state_file = folder / MODEL, folder / STATE
-    if model_file.exists():
-        raise InputError(f"{model_file} is there already; choose another folder or remove it")
-    if state_file.exists() != resume:
-        raise InputError(
-            f"there is no {state_file} to go on from"
-            if resume
-            else f"{state_file} is of a stopped run; go on with --resume or remove it"
+def _remember(model: Model, test: Evaluation, rule: dict[str, float] | None) -> None:
+    """Keep in a model's record the curve that it was tested with, and the point chosen on it."""
+    model.record["test_roc"] = curve_record(test.curve)
+    if not rule:
+        return
+    part, point = model.record["measured_on"], test.point
+    if not np.isfinite(point.threshold):
+        warnings.warn(
+            f"by {rule_text(rule)} on the {part} nothing is called positive, nor will predict",
+            stacklevel=2,
         )
+    model.record["operating_point"] = {
+        "rule": rule,
+        "lambda": own_lambda_values(model),
+        "measured_on": part,
+        "threshold": point.threshold if np.isfinite(point.threshold) else None,
+        "tpr": point.tpr,
+        "fpr": point.fpr,
+    }
 
 
 @contextmanager
@@ -146,15 +173,6 @@ def _folder(folder: Path) -> Iterator[None]:
             for place in made:
                 place.rmdir()
         raise
-
-
-def _identity(task: Task, spec: NetworkSpec, objective: Objective) -> dict[str, Any]:
-    """Return what a resumed run must have in common with its beginning, besides the recipe."""
-    return {
-        "data": task.fingerprint,
-        "network": [spec.name, list(spec.in_shape), spec.n_classes, spec.options],
-        "objective": describe_objective(objective),
-    }
 
 
 def _require_same(folder: Path, identity: dict[str, Any]) -> None:
@@ -186,66 +204,3 @@ def _keeping(
             last_kept = time.monotonic()
 
     return step
-
-
-def _deliver(
-    model: Model, task: Task, folder: Path, rule: dict[str, float] | None, part: str
-) -> dict[str, Any]:
-    """Evaluate the model, write model, metrics and figure, and clear the state away."""
-    score = model.scores(task.x_test)
-    metrics = evaluation(task.y_test, score, rule=rule)
-    curve = roc_curve(task.y_test, score)
-    model.record["measured_on"] = part
-    model.record["test_roc"] = {
-        "fpr": curve.fpr.tolist(),
-        "tpr": curve.tpr.tolist(),
-        "thresholds": [None, *curve.thresholds[1:].tolist()],
-    }
-    if rule:
-        chosen = metrics["chosen_on_these_data"]
-        at = dict(zip(model.objective.drawn, model.lam()[0].tolist(), strict=True))
-        about = {name: chosen[name] for name in ("threshold", "tpr", "fpr")}
-        if not np.isfinite(about["threshold"]):
-            warnings.warn(
-                f"by {rule_text(rule)} on the {part} nothing is called positive, nor will predict",
-                stacklevel=2,
-            )
-        model.record["operating_point"] = {
-            "rule": rule,
-            "lambda": at,
-            "measured_on": part,
-            **without_nan(about),  # a threshold of +inf, which nothing reaches, becomes None
-        }
-    save(model, folder / MODEL)
-    write_json(folder / "metrics.json", metrics)
-    draw_roc(task.y_test, score, metrics, task.name, folder / "roc.png")
-    for name in (STATE, RUN):
-        (folder / name).unlink(missing_ok=True)
-    return metrics
-
-
-def default_spec(
-    task: Task, network: str | None, options: dict[str, Any] | None = None
-) -> NetworkSpec:
-    """Return the named network, or an MLP for features and the small CNN for images."""
-    name = network or ("mlp" if task.kind == "features" else "small-cnn")
-    shape = tuple(task.x_train.shape[1:])
-    return NetworkSpec(name, shape, len(task.class_names), options or {})
-
-
-def _record(task: Task, fitted: Fitted, fingerprint: str) -> dict[str, Any]:
-    return {
-        "task": task.name,
-        "data_fingerprint": fingerprint,
-        "beta": task.beta,
-        "epoch_losses": fitted.epoch_losses,
-        "steps": fitted.steps,
-        "seconds": fitted.seconds,
-        "compiled": fitted.compiled,
-        "date": f"{datetime.now(UTC):%Y-%m-%d}",
-        "versions": {
-            "curvewise": VERSION,
-            "torch": torch.__version__,
-            "python": platform.python_version(),
-        },
-    }

@@ -1,26 +1,14 @@
 """A model file as a page: its scores on a test part, at several lambda if it knows them."""
 
 import json
-import math
 import shlex
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import torch
-from numpy.typing import NDArray
-
-from curvewise.base.errors import InputError
-from curvewise.data.task import arrays_digest
-from curvewise.losses.family import LossFamily
-from curvewise.losses.landscape import calibrated_log_odds
-from curvewise.models.evaluate import MeasuredPart
-from curvewise.models.thresholds import rule_text, threshold_text
+from curvewise.models.operating import threshold_text, trained_point
+from curvewise.models.predict import Levels
 from curvewise.report.page_input import CopyTexts, OwnPoint, PageInput, PageModel
-from curvewise.training.model import Model
-from curvewise.training.scoring import logits_at
 
-LEVELS = 7  # of the paper's range of tau, 0 to 3: every half
 PYTHON = """import curvewise as cw
 from curvewise.models.evaluate import measured_part
 
@@ -32,56 +20,44 @@ print(cw.operating_point(y, score, {{threshold}}, prevalence={{prevalence}}))
 
 
 def model_input(
-    model: Model,
+    levels: Levels,
     file: Path,
     source: str,
-    part: MeasuredPart,
     *,
-    chosen: dict[str, float] | None = None,
     options: dict[str, Any] | None = None,
     command: str = "",
 ) -> PageInput:
     """Return what the page shows of a model on the samples of a source.
 
-    A model that was trained over a family is scored at seven values of what was drawn (tau, if
-    that was), the others at the top of their ranges; `chosen` (a value of it) is the one that the
-    page begins with, by default the top. The operating point that train chose, if it did, is the
-    one to begin at. `options` are those that found the samples.
+    The operating point that train chose, if it did, is the one to begin at. `options` are those
+    that found the samples.
     """
-    if len(model.class_names) != 2:
-        raise InputError(f"a report needs two classes, got {len(model.class_names)} of the model")
-    name, values = _levels(model, chosen or {})
-    lams = torch.cat([model.lam(**({} if name is None else {name: value})) for value in values])
-    logits = logits_at(model.network, part.x, lams, normalization=model.normalization)
-    own = _own_point(model, lams, part)
-    if own is not None:  # to the last bit as predict scores, which decides at the threshold itself
-        logits[own.model] = logits_at(
-            model.network, part.x, model.lam(), normalization=model.normalization
-        )[0]
-    label = _label(model)
+    model, part, varied = levels.model, levels.part, levels.varied
     fixed = {
-        key: value for key, value in getattr(model.objective, "settings", {}).items()
+        name: value
+        for name, value in getattr(model.objective, "settings", {}).items()
         if isinstance(value, int | float)
-    }  # fmt: skip
+    }
     counts = tuple(int(count) for count in model.class_counts)
     beta = model.record.get("beta")
     models = [
         PageModel(
-            label=label,
+            label=levels.label,
             beta=beta,
             seed=model.record.get("seed") or 0,
             y=part.y,
-            score=(own[:, 1] - own[:, 0]).numpy(),
-            settings=fixed | ({} if name is None else {name: round(value, 6)}),
-            log_odds=_corrected(model, own, lam, part.y),
-            fill=_fill(name, value, values[-1]),
+            score=score,
+            settings=fixed | ({} if varied is None else {varied: round(value, 6)}),
+            log_odds=log_odds,
+            fill=_fill(varied, value, levels.values[-1]),
             n_train=sum(counts),
         )
-        for value, lam, own in zip(values, lams, logits, strict=True)
+        for value, score, log_odds in zip(
+            levels.values, levels.scores, levels.log_odds, strict=True
+        )
     ]
-    start = values.index((chosen or {}).get(name, max(values))) if name else 0
     kept = {key: value for key, value in (options or {}).items() if value is not None}
-    told = "".join(f", {key}={_written(value)}" for key, value in kept.items())
+    arguments = "".join(f", {key}={_written(value)}" for key, value in kept.items())
     new = "new.csv" if "encoder" in model.preprocessing else "new.npz"
     new = "new-images" if len(model.spec.in_shape) == 3 else new
     return PageInput(
@@ -89,17 +65,17 @@ def model_input(
         class_names=(model.class_names[0], model.class_names[1]),
         models=models,
         train_counts={beta: counts},
-        swept=name,
-        chosen=start,
-        own_point=own,
+        swept=varied,
+        chosen=levels.start,
+        own_point=_own_point(levels),
         reduction=getattr(model.objective, "reduction", ""),
         notes=(part.note,) if part.note else (),
         copy=CopyTexts(
             f"curvewise predict {new} --model {shlex.quote(str(file))}"
             "{option} --threshold={threshold}\n",
-            PYTHON.format(file=json.dumps(str(file)), source=json.dumps(source), options=told),
+            PYTHON.format(file=json.dumps(str(file)), source=json.dumps(source), options=arguments),
         ),
-        provenance=_provenance(model, file, source, command),
+        provenance=_provenance(levels, file, source, command),
     )
 
 
@@ -107,33 +83,16 @@ def _written(value: Any) -> str:
     return repr(str(value)) if isinstance(value, Path) else repr(value)
 
 
-def _levels(model: Model, chosen: dict[str, float]) -> tuple[str | None, list[float]]:
-    """Return what the model is scored at several values of, tau if it knows that, and those."""
-    ranges = dict(zip(model.objective.drawn, getattr(model.objective, "ranges", ()), strict=True))
-    if not ranges:
-        return None, [0.0]
-    name = next(iter(chosen), "tau" if "tau" in ranges else next(iter(ranges)))
-    low, high = ranges[name]
-    found = {round(float(value), 6) for value in np.linspace(low, high, LEVELS)}
-    return name, sorted(found | {value for key, value in chosen.items() if key == name})
-
-
-def _own_point(model: Model, lams: torch.Tensor, part: MeasuredPart) -> OwnPoint | None:
-    """Return the operating point that train chose, if its lambda is among lams (n_lambda, d)."""
-    stored = model.record.get("operating_point")
-    if stored is None:
+def _own_point(levels: Levels) -> OwnPoint | None:
+    """Return the operating point that train chose, if its lambda is among the levels."""
+    point = trained_point(levels.model)
+    if point is None or levels.own is None:
         return None
-    at = torch.tensor([float(stored["lambda"][name]) for name in model.objective.drawn])
-    same = [k for k, lam in enumerate(lams) if torch.allclose(lam.cpu(), at.to(lam), atol=1e-5)]
-    if not same:
-        return None
-    threshold = math.inf if stored["threshold"] is None else float(stored["threshold"])
-    where = f"on the model's {stored['measured_on']}"
-    own = stored["measured_on"] == "test part"
-    if own and model.record.get("test_digest") == arrays_digest(part.x, part.y):
+    where = f"on the model's {point.measured_on}"
+    if point.measured_on == "test part" and levels.on_test_part:
         where = "on these very samples (expect less on new ones)"
-    rule = f"chosen by train for {rule_text(stored['rule'])} {where}"
-    return OwnPoint(same[0], threshold, threshold_text(threshold), rule)
+    rule = f"chosen by train for {point.rule} {where}"
+    return OwnPoint(levels.own, point.threshold, threshold_text(point.threshold), rule)
 
 
 def _fill(name: str | None, value: float, top: float) -> dict[str, str]:
@@ -146,29 +105,8 @@ def _fill(name: str | None, value: float, top: float) -> dict[str, str]:
     return at | {"option": ""} if value == top else at
 
 
-def _label(model: Model) -> str:
-    if isinstance(model.objective, LossFamily):
-        return "VS + LCT" if model.objective.drawn else "VS"
-    return type(model.objective).__name__
-
-
-def _corrected(
-    model: Model, logits: torch.Tensor, lam: torch.Tensor, y: NDArray[np.int64]
-) -> NDArray[Any] | None:
-    """Return calibrated log-odds at the share of positives among y, None for other losses."""
-    if not isinstance(model.objective, LossFamily):
-        return None
-    values = model.objective.hyperparameters(lam)
-    share = float(np.mean(y == 1))
-    try:
-        found = calibrated_log_odds(logits, class_counts=model.class_counts, prior=share, **values)
-    except InputError:  # a class without weight has no probability
-        return None
-    return found.numpy()
-
-
-def _provenance(model: Model, file: Path, source: str, command: str) -> list[tuple[str, str]]:
-    record = model.record
+def _provenance(levels: Levels, file: Path, source: str, command: str) -> list[tuple[str, str]]:
+    model, record = levels.model, levels.model.record
     about = {
         "command": command,
         "model": str(file),

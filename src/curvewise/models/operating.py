@@ -1,0 +1,145 @@
+"""The threshold that a model's scores are compared with: which it is, and where it comes from."""
+
+import math
+from dataclasses import dataclass
+from decimal import ROUND_FLOOR, ROUND_HALF_EVEN, Context
+
+import numpy as np
+from torch import Tensor
+
+from curvewise.base.errors import InputError, require_number
+from curvewise.roc.curve import RocCurve
+from curvewise.roc.operating import threshold_by_rule
+from curvewise.training.model import Model
+
+RULES = {"max_fpr": "FPR at most", "min_tpr": "TPR at least", "cost_ratio": "a cost ratio of"}
+
+
+@dataclass(frozen=True)
+class Threshold:
+    """What a score must reach to be called positive, and whose choice that is."""
+
+    value: float
+    origin: str
+
+
+@dataclass(frozen=True)
+class TrainedPoint:
+    """The operating point that train chose, as the model remembers it; infinity calls nothing."""
+
+    threshold: float
+    lam: dict[str, float]
+    rule: str
+    measured_on: str
+
+
+def trained_point(model: Model) -> TrainedPoint | None:
+    """Return the operating point that train chose for the model, if it was told to."""
+    stored = model.record.get("operating_point")
+    if stored is None:
+        return None
+    threshold = math.inf if stored["threshold"] is None else float(stored["threshold"])
+    return TrainedPoint(
+        threshold, stored["lambda"], rule_text(stored["rule"]), stored["measured_on"]
+    )
+
+
+def curve_record(curve: RocCurve) -> dict[str, list[float | None]]:
+    """Return a curve ready for JSON, which has no infinity: the first threshold becomes None."""
+    thresholds = [None, *curve.thresholds[1:].tolist()]
+    return {"fpr": curve.fpr.tolist(), "tpr": curve.tpr.tolist(), "thresholds": thresholds}
+
+
+def tested_curve(model: Model) -> RocCurve:
+    """Return the ROC curve on the model's test part, which `curve_record` kept in its record."""
+    stored = model.record.get("test_roc")
+    if stored is None:
+        raise InputError(
+            "--max-fpr and --min-tpr need a model that was tested by curvewise train, got one "
+            "without a test part: give a --threshold"
+        )
+    thresholds = np.array([math.inf, *stored["thresholds"][1:]])
+    return RocCurve(np.array(stored["fpr"]), np.array(stored["tpr"]), thresholds)
+
+
+def find_threshold(
+    model: Model,
+    *,
+    lam: Tensor | None = None,
+    threshold: float | None = None,
+    rule: dict[str, float] | None = None,
+) -> Threshold:
+    """Return the threshold that is given, or of a rule; else the one that training chose, or 0.
+
+    `rule` (max_fpr or min_tpr) is kept on the model's test part. That and the choice of training
+    are for the model's own lambda, not for another `lam` (1, d).
+    """
+    if threshold is not None:
+        return Threshold(require_number("threshold", threshold, -math.inf), "given")
+    own_lambda = lam is None or lam.tolist() == model.lam().tolist()
+    if rule:
+        if not own_lambda:
+            raise InputError(
+                "--max-fpr and --min-tpr know thresholds at the model's own lambda, got --tau "
+                "too: choose a --threshold by curvewise evaluate"
+            )
+        part = model.record.get("measured_on", "test part")
+        value = short_threshold(threshold_by_rule(tested_curve(model), **rule))
+        return Threshold(value, f"{rule_text(rule)} on the model's {part}")
+    point = trained_point(model)
+    if point is None:
+        hint = "--max-fpr" if "test_roc" in model.record else "--threshold"
+        at = _text(own_lambda_values(model))
+        return Threshold(0.0, f"the default{' at ' * bool(at)}{at}; {hint} chooses another")
+    origin = f"{point.rule} on the model's {point.measured_on}, by train"
+    if not own_lambda:
+        return Threshold(0.0, f"the default; that of {origin} is for {_text(point.lam)}")
+    return Threshold(short_threshold(point.threshold), origin)
+
+
+def own_lambda_values(model: Model) -> dict[str, float]:
+    """Return by name the values of the model's own lambda, the top of each range."""
+    return dict(zip(model.objective.drawn, model.lam()[0].tolist(), strict=True))
+
+
+def short_threshold(threshold: float) -> float:
+    """Return the shortest number that calls the same float32 scores positive; it is not higher.
+
+    >>> short_threshold(float(np.float32(6.8610935))), short_threshold(0.0)
+    (6.8610935, 0.0)
+    """
+    if not math.isfinite(threshold):
+        return threshold
+    with np.errstate(over="ignore"):  # of what is larger than any float32
+        below = np.float32(threshold)
+        if float(below) >= threshold:
+            below = np.nextafter(below, np.float32(-np.inf))
+    for digits in range(1, 17):
+        for rounding in (ROUND_HALF_EVEN, ROUND_FLOOR):
+            context = Context(prec=digits, rounding=rounding)
+            rounded = float(context.create_decimal_from_float(threshold))
+            if float(below) < rounded <= threshold:
+                return rounded
+    return threshold
+
+
+def threshold_text(threshold: float) -> str:
+    """Return a threshold for people, with all the digits that its calls need.
+
+    >>> threshold_text(2.0), threshold_text(float(np.float32(6.8610935)))
+    ('2', '6.8610935')
+    """
+    return repr(short_threshold(threshold)).removesuffix(".0")
+
+
+def rule_text(rule: dict[str, float]) -> str:
+    """Return a rule for people.
+
+    >>> rule_text({"max_fpr": 0.05})
+    'FPR at most 0.05'
+    """
+    return " and ".join(f"{RULES[name]} {value:g}" for name, value in rule.items())
+
+
+def _text(values: dict[str, float]) -> str:
+    return ", ".join(f"{name} = {value:g}" for name, value in values.items())
