@@ -30,8 +30,10 @@ from torch.utils.data import DataLoader, Dataset
 
 import curvewise as cw
 from _measure import Result, cost, faster, main
-from curvewise.training.run import Run
-from curvewise.training.scoring import logits_at
+from curvewise.base.machine import choose_device
+from curvewise.training.batches import TrainingData
+from curvewise.training.loop import Run
+from curvewise.training.model import logits_at
 
 MEAN, STD = (0.49, 0.48, 0.45), (0.25, 0.24, 0.26)
 FLOPS_PER_IMAGE, GEMM = 414e6, 1536
@@ -53,7 +55,8 @@ def network() -> torch.nn.Module:
 def ours(family: cw.LossFamily, rho: float = 0.0) -> Iterator[object]:
     x, y = data()
     recipe = cw.preset("paper-cifar", rho=rho, compile="always", epochs=10_000)
-    return Run(network(), family, x, y, recipe, (MEAN, STD)).steps_left()
+    known = TrainingData(x, y, choose_device("auto"), (MEAN, STD))
+    return Run(network(), family, known, recipe).steps_left()
 
 
 def eager() -> Iterator[object]:

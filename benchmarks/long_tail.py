@@ -33,7 +33,7 @@ from curvewise.data.fashion import read_fashion_mnist
 from curvewise.data.options import SourceOptions
 from curvewise.estimator.inputs import TableInputs
 from curvewise.estimator.settings import Settings
-from curvewise.training.scoring import logits_at
+from curvewise.training.model import logits_at
 
 SEEDS, MEMBERS = 3, 18
 Arrays = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]

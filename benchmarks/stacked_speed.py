@@ -24,7 +24,8 @@ from torch import Tensor, nn
 
 import curvewise as cw
 from _measure import Result, faster, main
-from curvewise.training.run import conditioned
+from curvewise.training.batches import TrainingData
+from curvewise.training.loop import conditioned
 from curvewise.training.stacked import choose_chunk, member_recipes
 from curvewise.training.stacked_run import StackedRun
 
@@ -52,7 +53,8 @@ def stacked(shape: str) -> Iterator[int]:
     ]
     chunk, _ = choose_chunk(networks[0], MEMBERS, recipes[0], None)
     x, y = data(width)
-    run = StackedRun(networks[:chunk], families[:chunk], x, y, recipes[:chunk], None)
+    known = TrainingData(x, y, x.device)
+    run = StackedRun(networks[:chunk], families[:chunk], known, recipes[:chunk])
     for _ in run.steps_left():
         yield chunk
 

@@ -87,8 +87,8 @@ def test_arrows_are_those_of_the_page_and_point_down() -> None:
 @pytest.mark.parametrize(
     ("module", "source", "broken"),
     [
-        ("curvewise.losses.family", "from curvewise.training.sam import SAM", 1),
-        ("curvewise.losses.family", "from ..training.sam import SAM", 1),
+        ("curvewise.losses.family", "from curvewise.training.optimizers import SAM", 1),
+        ("curvewise.losses.family", "from ..training.optimizers import SAM", 1),
         ("curvewise.losses.family", "from .. import training", 1),
         ("curvewise.losses.family", "def late():\n    import curvewise.models.saving", 1),
         ("curvewise.losses.family", "from curvewise import vs_loss", 1),

@@ -32,8 +32,7 @@ from curvewise.roc.curve import auc
 from curvewise.roc.ensemble import ensemble_score
 from curvewise.stats.signed_ranks import signed_rank_p
 from curvewise.training.recipe import Recipe
-from curvewise.training.stacked import fit_stacked
-from curvewise.training.stacked_scoring import stacked_scores
+from curvewise.training.stacked import fit_stacked, stacked_scores
 
 TRAINING: dict[str, dict[str, Any]] = {
     "AdamW": {},

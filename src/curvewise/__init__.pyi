@@ -75,10 +75,13 @@ from curvewise.roc.operating import (
 )
 from curvewise.training.loop import Fitted as Fitted, fit as fit
 from curvewise.training.model import Model as Model, NetworkSpec as NetworkSpec
+from curvewise.training.optimizers import SAM as SAM
 from curvewise.training.recipe import Recipe as Recipe, preset as preset
-from curvewise.training.sam import SAM as SAM
-from curvewise.training.stacked import FittedStack as FittedStack, fit_stacked as fit_stacked
-from curvewise.training.stacked_scoring import stacked_scores as stacked_scores
+from curvewise.training.stacked import (
+    FittedStack as FittedStack,
+    fit_stacked as fit_stacked,
+    stacked_scores as stacked_scores,
+)
 
 __version__: str
 __all__: list[str]

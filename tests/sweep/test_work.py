@@ -11,8 +11,8 @@ from curvewise.sweep.planning import stacks
 from curvewise.sweep.spec import Spec
 from curvewise.sweep.work import Stack, score_metrics, train_stack
 from curvewise.training.loop import fit
+from curvewise.training.model import logits_at
 from curvewise.training.recipe import Recipe
-from curvewise.training.scoring import logits_at
 
 
 def problem(kind: str = "features", validation: bool = False) -> Problem:

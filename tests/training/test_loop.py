@@ -14,10 +14,9 @@ from torch import nn
 
 import curvewise as cw
 from curvewise.training.batches import epoch_batches
-from curvewise.training.loop import fit
+from curvewise.training.loop import DivergedError, fit
+from curvewise.training.model import logits_at
 from curvewise.training.recipe import Recipe
-from curvewise.training.run import DivergedError
-from curvewise.training.scoring import logits_at
 
 FIXED = cw.LossFamily(omega=0.7, gamma=0.2, tau=1.0)
 DRAWN = cw.LossFamily(omega=0.7, gamma=0.2, tau=cw.LinearDensity(0.0, 3.0, 0.33))
@@ -173,7 +172,7 @@ def test_killed_with_sigkill_and_resumed_gives_the_same_bits(tmp_path):
     assert child.stdout.readline() == "ready\n"
     child.send_signal(signal.SIGKILL)
     assert child.wait() == -signal.SIGKILL
-    from curvewise.training.run import TrainingState
+    from curvewise.training.loop import TrainingState
 
     state = TrainingState(**torch.load(path, weights_only=True))
     assert state.step == 5

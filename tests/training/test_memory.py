@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from curvewise.training.allocation import old_objects_spared
+from curvewise.training.speed import old_objects_spared
 
 STATUS = Path("/proc/self/status")
 SCRIPT = textwrap.dedent(

@@ -4,8 +4,7 @@ import pytest
 import torch
 
 import curvewise as cw
-from curvewise.training.recipe import PRESETS, Recipe, preset
-from curvewise.training.schedule import learning_rate
+from curvewise.training.recipe import PRESETS, Recipe, learning_rate, preset
 
 
 def test_all_errors_are_reported_at_once_in_one_sentence():

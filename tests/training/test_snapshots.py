@@ -9,8 +9,7 @@ from curvewise.losses.baselines import AUCMarginLoss
 from curvewise.losses.family import LinearDensity, LossFamily
 from curvewise.networks.small import MLP, SmallCNN
 from curvewise.training.recipe import Recipe
-from curvewise.training.stacked import fit_stacked
-from curvewise.training.stacked_scoring import stacked_scores
+from curvewise.training.stacked import fit_stacked, stacked_scores
 
 LCT = [
     LossFamily(0.5 + g, g, LinearDensity(0, 3, h)) for g, h in ((0, 0), (0.2, 0.33), (0.4, 0.66))

@@ -6,8 +6,7 @@ from torch import nn
 
 from curvewise.losses.family import LinearDensity, LossFamily
 from curvewise.networks.conditioning import condition
-from curvewise.training.stacked_layers import layers_of
-from curvewise.training.stacked_network import StackedNetwork
+from curvewise.training.stacked_network import StackedNetwork, layers_of
 
 VS, LCT = LossFamily(0.7, 0.2, 1.0), LossFamily(0.7, 0.2, LinearDensity(0, 3, 0.33))
 

@@ -9,8 +9,8 @@ from curvewise.base.errors import InputError
 from curvewise.losses.family import LinearDensity, LossFamily
 from curvewise.networks.conditioning import condition
 from curvewise.networks.small import MLP, SmallCNN
-from curvewise.training import stacked_scoring
-from curvewise.training.stacked_scoring import stacked_scores
+from curvewise.training import stacked
+from curvewise.training.stacked import stacked_scores
 
 LCT = LossFamily(tau=LinearDensity(0.0, 3.0, 0.33))
 
@@ -29,7 +29,7 @@ def expected(networks, x, lams):
 @pytest.mark.parametrize("per_member", [False, True])
 @pytest.mark.parametrize("budget", [1, 40_000, 64 * 2**20])
 def test_scores_are_the_members_own(at, per_member, budget, monkeypatch):
-    monkeypatch.setattr(stacked_scoring, "SCORING_BYTES", budget)
+    monkeypatch.setattr(stacked, "SCORING_BYTES", budget)
     networks = [condition(MLP(5, hidden=(16, 8)), LCT, at) for _ in range(7)]
     x = torch.randn(33, 5)
     lams = torch.rand(7, 3, 1) * 3 if per_member else torch.tensor([[0.0], [1.0], [3.0]])

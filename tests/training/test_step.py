@@ -8,7 +8,7 @@ from scipy.stats import kstest
 from torch import nn
 
 import curvewise as cw
-from curvewise.training import compiling
+from curvewise.training import speed
 from curvewise.training.augment import (
     add_noise,
     augment,
@@ -17,8 +17,8 @@ from curvewise.training.augment import (
     random_resized_crop,
 )
 from curvewise.training.loop import fit
+from curvewise.training.optimizers import make_optimizer, smoothed, take_step
 from curvewise.training.recipe import Recipe
-from curvewise.training.step import make_optimizer, smoothed_loss, take_step
 
 FIXED = cw.LossFamily(tau=1.0)
 NOTHING = torch.zeros(0)
@@ -43,7 +43,9 @@ def test_batch_norm_remembers_the_first_pass_only():
 def test_label_smoothing_is_pytorchs_for_cross_entropy():
     logits, y = torch.randn(9, 3), torch.arange(9) % 3
     plain = cw.LossFamily(reduction="mean", omega=(1.0, 1.0, 1.0))
-    found = smoothed_loss(plain, logits, y, NOTHING, class_counts=(5, 3, 1), smoothing=0.2)
+    found = smoothed(
+        lambda labels: plain.loss(logits, labels, NOTHING, class_counts=(5, 3, 1)), y, 3, 0.2
+    )
     torch.testing.assert_close(found, F.cross_entropy(logits, y, label_smoothing=0.2))
 
 
@@ -125,7 +127,7 @@ def test_auto_compiles_long_convolutional_runs_only(monkeypatch):
     network = nn.Sequential(nn.Conv2d(1, 2, 3), nn.Flatten(), nn.Linear(72, 2))
     x, y = np.zeros((20, 1, 8, 8), np.uint8), np.arange(20) % 2
     assert not fit(network, FIXED, x, y, Recipe(steps=2)).compiled
-    monkeypatch.setattr(compiling, "WORTH_COMPILING", 1e5)
+    monkeypatch.setattr(speed, "WORTH_COMPILING", 1e5)
     assert fit(network, FIXED, x, y, Recipe(steps=2)).compiled
     assert asked == [1]
     assert not fit(network, FIXED, x, y, Recipe(steps=2, compile="never")).compiled

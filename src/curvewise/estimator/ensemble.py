@@ -20,10 +20,8 @@ from curvewise.estimator.trees import Trees
 from curvewise.losses.factors import class_factors
 from curvewise.losses.family import LossFamily
 from curvewise.networks.conditioning import Conditioned
-from curvewise.training.batches import Samples
-from curvewise.training.run import Normalization
-from curvewise.training.stacked_layers import layers_of
-from curvewise.training.stacked_network import StackedNetwork
+from curvewise.training.batches import Normalization, Samples
+from curvewise.training.stacked_network import StackedNetwork, layers_of
 
 Array = NDArray[Any]
 Floats = NDArray[np.float64]
@@ -108,7 +106,7 @@ class Reader:
         self.bias = torch.stack([bias for _, bias in readouts])
         self.normalization = normalization
         stacks = layers_of(networks[0]) is not None
-        self.stack = StackedNetwork(networks).layered if stacks else None
+        self.stack = StackedNetwork(networks) if stacks else None
 
     def _features(self, x: Tensor) -> Tensor:
         """Return features (K, F, n) of some rows."""

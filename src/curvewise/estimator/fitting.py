@@ -26,8 +26,7 @@ from curvewise.networks.conditioning import Conditioned
 from curvewise.roc.curve import auc
 from curvewise.roc.many import macro_auc
 from curvewise.tables.quantiles import column_weights
-from curvewise.training.batches import seen_class_counts
-from curvewise.training.run import Normalization
+from curvewise.training.batches import Normalization, seen_class_counts
 from curvewise.training.stacked import fit_stacked
 
 Array = NDArray[Any]

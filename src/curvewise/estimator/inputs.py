@@ -16,8 +16,7 @@ from curvewise.base.errors import InputError, require_choice
 from curvewise.networks.registry import PRETRAINED, build_network, input_statistics
 from curvewise.tables.encoder import TableEncoder
 from curvewise.tables.quantiles import QuantileEncoder
-from curvewise.training.batches import Samples
-from curvewise.training.run import Normalization
+from curvewise.training.batches import Normalization, Samples
 
 Array = NDArray[Any]
 Floats = NDArray[np.float64]

@@ -14,8 +14,8 @@ from curvewise.estimator.ensemble import Ensemble
 from curvewise.losses.family import LinearDensity, LossFamily
 from curvewise.networks.conditioning import Conditioned, find_last_linear
 from curvewise.networks.registry import build_network
+from curvewise.training.loop import conditioned
 from curvewise.training.recipe import Recipe
-from curvewise.training.run import conditioned
 
 FOLDS = 6
 SCALINGS = ("mild", "none", "strong")

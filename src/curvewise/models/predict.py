@@ -24,8 +24,7 @@ from curvewise.losses.landscape import calibrated_log_odds, calibrated_probabili
 from curvewise.models.evaluate import MeasuredPart, table_encoder
 from curvewise.models.operating import Threshold, find_threshold, trained_point
 from curvewise.models.saving import load_model
-from curvewise.training.model import Model
-from curvewise.training.scoring import logits_at
+from curvewise.training.model import Model, logits_at
 
 LEVELS = 7  # of the paper's range of tau, 0 to 3: every half
 Progress = Callable[[str, int, int], None]

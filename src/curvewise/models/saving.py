@@ -24,9 +24,9 @@ from curvewise.estimator.estimators import from_parts, to_parts
 from curvewise.losses.baselines import AUCMarginLoss, FocalLoss, LDAMLoss
 from curvewise.losses.family import LossFamily, Objective
 from curvewise.networks.conditioning import condition
+from curvewise.training.loop import TrainingState
 from curvewise.training.model import Model, NetworkSpec
 from curvewise.training.recipe import Recipe
-from curvewise.training.run import TrainingState
 
 FORMAT = "curvewise-1"
 BASELINES: dict[str, type[FocalLoss] | type[LDAMLoss] | type[AUCMarginLoss]] = {

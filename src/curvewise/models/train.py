@@ -23,10 +23,9 @@ from curvewise.models.operating import curve_record, own_lambda_values, rule_tex
 from curvewise.models.saving import describe_objective, load_state, save, save_state
 from curvewise.networks.registry import input_statistics
 from curvewise.networks.weights import load_weights, read_weights
-from curvewise.training.loop import Progress, fit
+from curvewise.training.loop import Progress, TrainingState, fit
 from curvewise.training.model import Model, NetworkSpec
 from curvewise.training.recipe import Recipe
-from curvewise.training.run import TrainingState
 
 
 @dataclass(frozen=True)

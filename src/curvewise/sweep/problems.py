@@ -19,7 +19,7 @@ from curvewise.networks.registry import build_network, input_statistics
 from curvewise.networks.weights import read_weights
 from curvewise.sweep.plan import PlannedRun, Problem
 from curvewise.sweep.planning import ProblemInfo
-from curvewise.training.run import Normalization
+from curvewise.training.batches import Normalization
 
 Features = NDArray[np.float32]
 

@@ -15,8 +15,7 @@ from curvewise.roc.metrics import binary_metrics
 from curvewise.sweep.methods import condition_like, evaluation_lambda, make_objective
 from curvewise.sweep.plan import PlannedRun, Problem, Result
 from curvewise.training.recipe import Recipe
-from curvewise.training.stacked import FittedStack, fit_stacked
-from curvewise.training.stacked_scoring import stacked_scores
+from curvewise.training.stacked import FittedStack, fit_stacked, stacked_scores
 
 LOW_RATES = (0.001, 0.01, 0.1)
 

@@ -1,4 +1,4 @@
-"""Augmentation of whole batches as tensor code, on the batch's device.
+"""From rows to what a network takes: augmentation of whole batches as tensor code, and noise.
 
 Every function takes images (n, C, H, W), uint8 or float, and a generator on the same device.
 """
@@ -8,8 +8,26 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from curvewise.base.errors import require_choice
+from curvewise.training.batches import Samples, seeded
+from curvewise.training.recipe import Recipe
 
 VALUES = 4_000_000  # at a time
+
+
+def noise_generator(recipe: Recipe, device: torch.device) -> torch.Generator:
+    """Return the generator of a run's augmentation and noise."""
+    seed = seeded(recipe.seed_order, 1 << 32).initial_seed()
+    return torch.Generator(device).manual_seed(seed)
+
+
+def training_batch(
+    samples: Samples, rows: Tensor, recipe: Recipe, generator: torch.Generator
+) -> Tensor:
+    """Return samples as a network takes them in training; what they were made of is not kept."""
+    x = samples.raw(rows)
+    if recipe.augment != "none":
+        x = augment(x, recipe.augment, generator)
+    return add_noise(samples.prepared(x), recipe.input_noise, generator)
 
 
 def augment(images: Tensor, name: str, generator: torch.Generator) -> Tensor:
@@ -44,8 +62,7 @@ def add_noise(x: Tensor, deviation: float, generator: torch.Generator) -> Tensor
     """
     if deviation == 0:
         return x
-    drawn = torch.empty_like(x).normal_(generator=generator)
-    return x + deviation * drawn
+    return x + deviation * torch.empty_like(x).normal_(generator=generator)
 
 
 def random_flip(images: Tensor, dim: int, generator: torch.Generator) -> Tensor:
@@ -53,8 +70,8 @@ def random_flip(images: Tensor, dim: int, generator: torch.Generator) -> Tensor:
     mirrored = torch.rand(len(images), generator=generator, device=images.device) < 0.5
     out = torch.empty_like(images)
     for part in _parts(images):
-        own = images[part]
-        out[part] = torch.where(mirrored[part, None, None, None], own.flip(dim), own)
+        some = images[part]
+        out[part] = torch.where(mirrored[part, None, None, None], some.flip(dim), some)
     return out
 
 
@@ -94,7 +111,7 @@ def random_resized_crop(
     transform[:, 1, 2] = (2 * uniform[3] - 1) * (1 - height)
     out = torch.empty_like(images, dtype=torch.float32)
     for part in _parts(images):
-        own = images[part].float()
-        grid = F.affine_grid(transform[part], list(own.shape), align_corners=False)
-        out[part] = F.grid_sample(own, grid, padding_mode="border", align_corners=False)
+        some = images[part].float()
+        grid = F.affine_grid(transform[part], list(some.shape), align_corners=False)
+        out[part] = F.grid_sample(some, grid, padding_mode="border", align_corners=False)
     return out

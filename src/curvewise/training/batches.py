@@ -1,8 +1,9 @@
-"""Mini-batches from arrays: the order, the draws of lambda, and tensors on the device.
+"""What a model is trained on: checked samples, labels and weights, and the order they come in.
 
 Order and lambda are functions of seed and epoch, so a resumed run needs no generator state.
 """
 
+import copy
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -12,15 +13,12 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from curvewise.base.errors import InputError
+from curvewise.losses.factors import check_class_counts
 from curvewise.losses.family import Objective
 from curvewise.training.recipe import Recipe
 
-
-class Batch(NamedTuple):
-    """Row numbers of a mini-batch and the lambda it is trained at."""
-
-    rows: Tensor
-    lam: Tensor
+Normalization = tuple[tuple[float, ...], tuple[float, ...]]  # mean and std of each channel
+Array = NDArray[Any] | Tensor
 
 
 class Samples:
@@ -32,9 +30,9 @@ class Samples:
 
     def __init__(
         self,
-        x: NDArray[Any] | Tensor,
+        x: Array,
         device: torch.device,
-        normalization: tuple[tuple[float, ...], tuple[float, ...]] | None = None,
+        normalization: Normalization | None = None,
     ) -> None:
         if len(x) == 0:
             raise InputError("x must hold at least one sample, got none")
@@ -66,8 +64,8 @@ class Samples:
         read = torch.from_numpy(np.ascontiguousarray(self.mapped[rows[order].numpy()]))
         back = torch.empty_like(order)
         back[order] = torch.arange(len(order))
-        found = read[back].to(self.device)
-        return found.to(torch.get_default_dtype()) if self.cast else found
+        samples = read[back].to(self.device)
+        return samples.to(torch.get_default_dtype()) if self.cast else samples
 
     def prepared(self, raw: Tensor) -> Tensor:
         """Return float samples as a network takes them: pixels scaled and normalised."""
@@ -76,6 +74,140 @@ class Samples:
         if self.scale is None:
             return raw.float() / 255
         return torch.addcmul(self.scale[1], raw.float(), self.scale[0])
+
+
+class TrainingData:
+    """Samples with labels and weights, checked, and the class counts that losses are told.
+
+    `labels` are on the device, `row_labels` on the CPU, with `counts` of each class. `weight` is
+    (n,), or (members, n) with a row for each member of a stack; `scale` (members, d) multiplies
+    the columns of a table. `class_counts` are the sums of the weights per class (the mean over
+    members), or `counts`, unless others are given.
+    """
+
+    def __init__(
+        self,
+        x: Array,
+        y: Array,
+        device: torch.device,
+        normalization: Normalization | None = None,
+        sample_weight: Array | None = None,
+        class_counts: Sequence[float] | None = None,
+        input_scale: Array | None = None,
+        members: int | None = None,
+    ) -> None:
+        self.x, self.normalization = x, normalization
+        self.samples = Samples(x, device, normalization)
+        self.row_labels, self.counts = _checked_labels(y, len(self.samples))
+        self.labels = self.row_labels.to(device)
+        self.class_counts: tuple[float, ...] = self.counts
+        self.weight: Tensor | None = None
+        if sample_weight is not None:
+            self.weight = _checked_weight(sample_weight, len(self.labels), members)
+            self.class_counts = _weight_of_classes(self.weight, self.row_labels)
+        if class_counts is not None:
+            self.class_counts = check_class_counts(class_counts)
+            if len(self.class_counts) != len(self.counts):
+                raise InputError(
+                    f"class_counts must have a number for each of {len(self.counts)} classes, got "
+                    f"{list(self.class_counts)}"
+                )
+        self.scale: Tensor | None = None
+        if input_scale is not None:
+            self.scale = _checked_scale(input_scale, members or 1, tuple(x.shape))
+
+    def of(self, members: slice) -> "TrainingData":
+        """Return the data as some members see them."""
+        some = copy.copy(self)
+        if self.weight is not None and self.weight.dim() == 2:
+            some.weight = self.weight[members]
+        if self.scale is not None:
+            some.scale = self.scale[members]
+        return some
+
+    def of_one(self, member: int) -> "TrainingData":
+        """Return the data of one member: its row of the weights, its columns scaled."""
+        own = self.of(slice(member, member + 1))
+        if own.weight is not None:
+            own.weight = own.weight.view(-1)
+        if own.scale is not None:
+            scale, own.scale = own.scale[0], None
+            if isinstance(self.x, Tensor):
+                x = self.x
+                own.x = x * scale.to(x if x.is_floating_point() else torch.get_default_dtype())
+            else:  # an array stays one, which is cast where it is used
+                own.x = np.asarray(self.x) * scale.cpu().numpy()
+            own.samples = Samples(own.x, self.samples.device, self.normalization)
+        return own
+
+
+def _checked_labels(y: Array, n: int) -> tuple[Tensor, tuple[int, ...]]:
+    """Return labels (n,) as a tensor, and the count of each class."""
+    labels = torch.as_tensor(y)
+    if labels.shape != (n,):
+        raise InputError(
+            f"y must have one label for each of {n} samples, got {tuple(labels.shape)}"
+        )
+    if labels.is_floating_point() or int(labels.min()) < 0:
+        raise InputError(f"y must hold labels 0, 1, ..., got {labels.dtype} from {labels.min()}")
+    labels = labels.long()
+    counts = torch.bincount(labels, minlength=2).tolist()
+    if min(counts) == 0:
+        raise InputError(f"y must hold every class at least once, got counts {counts}")
+    return labels, tuple(counts)
+
+
+def _checked_weight(sample_weight: Array, n: int, members: int | None) -> Tensor:
+    """Return weights in float64: (n,), or for so many members (members, n) too."""
+    try:
+        values = sample_weight if isinstance(sample_weight, Tensor) else np.asarray(sample_weight)
+    except ValueError:
+        raise InputError("sample_weight must be an array, got rows of several lengths") from None
+    shapes = [(n,)] if members is None else [(n,), (members, n)]
+    if tuple(values.shape) not in shapes:
+        wanted = " or ".join(map(str, shapes))
+        raise InputError(f"sample_weight must have shape {wanted}, got {tuple(values.shape)}")
+    try:
+        weight = torch.as_tensor(values).detach().cpu().double()
+    except TypeError:
+        raise InputError(f"sample_weight must hold numbers, got {values.dtype}") from None
+    wrong = weight[~(torch.isfinite(weight) & (weight >= 0))]
+    if len(wrong):
+        raise InputError(f"sample_weight must be finite and >= 0, got {wrong[0].item():g}")
+    return weight
+
+
+def _weight_of_classes(weight: Tensor, labels: Tensor) -> tuple[float, ...]:
+    """Return the weight in each class, the mean over rows; each must have some in every row."""
+    rows = weight.view(-1, len(labels))
+    sums = rows.new_zeros(len(rows), int(labels.max()) + 1).index_add_(1, labels.cpu(), rows)
+    for row, of_classes in enumerate(sums.tolist()):
+        if min(of_classes) == 0:
+            where = f" for member {row}" if weight.dim() == 2 else ""
+            raise InputError(
+                f"sample_weight must be positive somewhere in every class{where}, got sums "
+                f"{of_classes}"
+            )
+    return tuple(sums.mean(0).tolist())
+
+
+def _checked_scale(input_scale: Array, members: int, shape: tuple[int, ...]) -> Tensor:
+    """Return (members, d) factors of the columns of a table of this shape."""
+    scale = torch.as_tensor(input_scale)
+    fits = len(shape) == 2 and tuple(scale.shape) == (members, shape[1])
+    if not fits or not torch.isfinite(scale).all():
+        raise InputError(
+            f"input_scale must hold finite factors of shape ({members}, d) for a table (n, d), got "
+            f"{tuple(scale.shape)} for x of shape {shape}"
+        )
+    return scale
+
+
+class Batch(NamedTuple):
+    """Row numbers of a mini-batch and the lambda it is trained at."""
+
+    rows: Tensor
+    lam: Tensor
 
 
 def steps_per_epoch(counts: Sequence[float], recipe: Recipe) -> int:
@@ -94,6 +226,11 @@ def steps_per_epoch(counts: Sequence[float], recipe: Recipe) -> int:
     if recipe.minority_per_batch == 0:
         return steps
     return max(steps, -(-(n - int(min(counts))) // (size - recipe.minority_per_batch)))
+
+
+def total_steps(counts: Sequence[float], recipe: Recipe) -> int:
+    """Return the number of mini-batches of a whole run."""
+    return recipe.steps or (recipe.epochs or 0) * steps_per_epoch(counts, recipe)
 
 
 def seen_class_counts(class_counts: Sequence[float], recipe: Recipe) -> tuple[float, ...]:

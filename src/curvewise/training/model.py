@@ -13,9 +13,11 @@ from curvewise.losses.family import LossFamily, Objective
 from curvewise.losses.landscape import calibrated_probability
 from curvewise.networks.conditioning import Conditioned
 from curvewise.networks.registry import build_network
+from curvewise.training.batches import Array, Normalization, Samples
 from curvewise.training.recipe import Recipe
-from curvewise.training.run import Normalization
-from curvewise.training.scoring import logits_at
+
+BATCH_VALUES = 6_000_000  # of the input; a network's activations are many times as many
+ONE = torch.zeros(1, dtype=torch.long)
 
 
 @dataclass(frozen=True)
@@ -72,12 +74,12 @@ class Model:
         chosen = {name: values.get(name, high) for name, (_, high) in ranges.items()}
         return torch.tensor([list(chosen.values())], dtype=torch.get_default_dtype())
 
-    def logits(self, x: NDArray[Any] | Tensor, **values: float) -> Tensor:
+    def logits(self, x: Array, **values: float) -> Tensor:
         """Return logits (n, C) at lambda."""
         lam = self.lam(**values)
         return logits_at(self.network, x, lam, normalization=self.normalization)[0]
 
-    def scores(self, x: NDArray[Any] | Tensor, **values: float) -> NDArray[Any]:
+    def scores(self, x: Array, **values: float) -> NDArray[Any]:
         """Return the paper's score z1 - z0, (n,), at lambda."""
         logits = self.logits(x, **values)
         if logits.shape[-1] != 2:
@@ -85,7 +87,7 @@ class Model:
         return (logits[:, 1] - logits[:, 0]).numpy()
 
     def probabilities(
-        self, x: NDArray[Any] | Tensor, *, prior: float | None = None, **values: float
+        self, x: Array, *, prior: float | None = None, **values: float
     ) -> NDArray[Any]:
         """Return calibrated P(class 1), (n,), for the training prior or another one."""
         if not isinstance(self.objective, LossFamily):
@@ -95,3 +97,41 @@ class Model:
         return calibrated_probability(
             self.logits(x, **values), class_counts=self.class_counts, prior=prior, **settings
         ).numpy()
+
+
+@torch.no_grad()
+def logits_at(
+    network: Conditioned,
+    x: Array,
+    lams: Tensor,
+    *,
+    normalization: Normalization | None = None,
+    batch_size: int | None = None,
+) -> Tensor:
+    """Return logits (n_lambda, n, C) on the CPU at each row of lams (n_lambda, d).
+
+    The body runs once per sample, whatever the number of lambdas. The network is put into
+    evaluation mode and left in the mode it had. Without a `batch_size`, large images go in small
+    batches.
+    """
+    if lams.dim() != 2:
+        raise InputError(f"lams must have shape (n_lambda, d), got {tuple(lams.shape)}")
+    device = next(network.parameters()).device
+    samples = Samples(x, device, normalization)
+    size = batch_size or max(16, min(512, BATCH_VALUES // max(1, samples.raw(ONE).numel())))
+    was_training = network.training
+    network.eval()
+    try:
+        parts = [
+            network.forward_many(_laid_out(samples, rows), lams.to(device)).cpu()
+            for rows in torch.split(torch.arange(len(samples)), size)
+        ]
+    finally:
+        network.train(was_training)
+    return torch.cat(parts, dim=1)
+
+
+def _laid_out(samples: Samples, rows: Tensor) -> Tensor:
+    """Return the rows, images in the layout that convolutions are fastest in."""
+    x = samples.prepared(samples.raw(rows))
+    return x.contiguous(memory_format=torch.channels_last) if x.dim() == 4 else x

@@ -1,5 +1,6 @@
 """`Recipe`: every setting of a training run, frozen and checked, with the paper's as presets."""
 
+from math import cos, pi
 from typing import Any, Literal, Self
 
 from pydantic import (
@@ -135,6 +136,25 @@ def _sentence(error: ValidationError) -> str:
             requirement = requirement.partition(", unable to")[0]
             findings.append(f"{name} {requirement}, got {detail['input']!r}")
     return "recipe: " + "; ".join(findings)
+
+
+def learning_rate(recipe: Recipe, step: int, steps: int, steps_per_epoch: int) -> float:
+    """Return the learning rate of step 0 .. steps-1; a resumed run needs no schedule state.
+
+    Linear warm-up over `warmup_epochs`, times the schedule: constant, multiplied by `decay` at
+    each milestone, or a half cosine from 1 to 0.
+
+    >>> recipe = Recipe(epochs=4, schedule="step", milestones=(2,), lr=1.0)
+    >>> [learning_rate(recipe, step, 4, 1) for step in range(4)]
+    [1.0, 1.0, 0.1, 0.1]
+    """
+    rate = recipe.lr
+    if recipe.schedule == "step":
+        rate *= recipe.decay ** sum(step >= m * steps_per_epoch for m in recipe.milestones)
+    elif recipe.schedule == "cosine":
+        rate *= (1 + cos(pi * step / steps)) / 2
+    warmup = recipe.warmup_epochs * steps_per_epoch
+    return rate * min(1.0, (step + 1) / warmup) if warmup else rate
 
 
 _PAPER: dict[str, Any] = {

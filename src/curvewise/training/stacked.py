@@ -1,31 +1,25 @@
-"""`fit_stacked`: train K models as one program."""
+"""`fit_stacked`: train K models as one program; `stacked_scores`: what they say of samples."""
 
 import copy
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from curvewise.base.errors import InputError, require_open
+from curvewise.base.errors import InputError, require_open, require_whole
 from curvewise.base.machine import choose_device
 from curvewise.losses.family import Objective
 from curvewise.networks.conditioning import Conditioned
-from curvewise.training.allocation import old_objects_spared
-from curvewise.training.loop import Progress, fit
+from curvewise.training.batches import Array, Normalization, Samples, TrainingData
+from curvewise.training.loop import DivergedError, Progress, conditioned, fit_on
+from curvewise.training.model import logits_at
 from curvewise.training.recipe import Recipe
-from curvewise.training.run import (
-    DivergedError,
-    Normalization,
-    check_labels,
-    check_sample_weight,
-    conditioned,
-)
-from curvewise.training.stacked_layers import layers_of
+from curvewise.training.speed import old_objects_spared
+from curvewise.training.stacked_network import StackedNetwork, layers_of
 from curvewise.training.stacked_run import StackedRun, snapshot_steps
 
 # What members may differ in; all else of the recipe is shared.
@@ -33,6 +27,9 @@ OWN = ("lr", "weight_decay", "seed_weights", "seed_lambda")
 # Weights, gradients, momentum and activations of the members that train together should stay in
 # a cache; below it a chunk is large enough to hide the cost of calling each operation.
 CACHE_BYTES = {"cpu": 32 * 2**20, "cuda": 4 * 2**30}
+SCORING_BYTES = 64 * 2**20  # activations held at a time
+
+Report = Callable[[int, int], bool | None]
 
 
 @dataclass
@@ -63,16 +60,16 @@ class FittedStack:
 def fit_stacked(
     network_fn: Callable[[int], nn.Module],
     families: Sequence[Objective],
-    x: NDArray[Any] | Tensor,
-    y: NDArray[Any] | Tensor,
+    x: Array,
+    y: Array,
     recipe: Recipe | Sequence[Recipe],
     *,
     normalization: Normalization | None = None,
-    sample_weight: NDArray[Any] | Tensor | None = None,
-    input_scale: NDArray[Any] | Tensor | None = None,
+    sample_weight: Array | None = None,
+    input_scale: Array | None = None,
     snapshots: Sequence[float] = (),
     chunk: int | None = None,
-    on_progress: Callable[[int, int], bool | None] | None = None,
+    on_progress: Report | None = None,
 ) -> FittedStack:
     """Train a model for each family; the same as `fit` with each, but as one program.
 
@@ -100,24 +97,26 @@ def fit_stacked(
     """
     started = time.perf_counter()
     recipes = member_recipes(recipe, len(families))
+    k = len(recipes)
     networks = [
         conditioned(network_fn(own.seed_weights), family, own)
         for family, own in zip(families, recipes, strict=True)
     ]
-    together, how = choose_chunk(networks[0], len(networks), recipes[0], chunk)
-    result = FittedStack(networks, list(families), recipes, (), normalization, [], {}, how)
-    data = _Data(x, y, check_fractions(snapshots))
-    result.snapshots = [[] for _ in data.snapshots]
-    if sample_weight is not None:
-        labels, _ = check_labels(y, len(x))
-        data.weight, data.class_counts = check_sample_weight(sample_weight, labels, len(networks))
-    if input_scale is not None:
-        data.scale = _check_scale(input_scale, len(networks), tuple(x.shape))
-    train = _stacked if together else _one_by_one
+    size, how = choose_chunk(networks[0], k, recipes[0], chunk)
+    fractions = _checked_fractions(snapshots)
+    device = choose_device(recipes[0].device)
+    data = TrainingData(
+        x, y, device, normalization, sample_weight, input_scale=input_scale, members=k
+    )
+    result = FittedStack(
+        networks, list(families), recipes, data.class_counts, normalization, [], {}, how
+    )
+    result.snapshots = [[] for _ in fractions]
+    train = _train_stacked if size else _train_alone
     with old_objects_spared():
-        for start in range(0, len(networks), together or 1):
-            members = slice(start, min(start + (together or 1), len(networks)))
-            if train(result, members, data, _reporting(on_progress, members, len(networks))):
+        for start in range(0, k, size or 1):
+            members = slice(start, min(start + (size or 1), k))
+            if train(result, members, data, fractions, _reporting(on_progress, members, k)):
                 break
     for taken in result.snapshots:  # of members that were not begun: as they are
         taken += [copy.deepcopy(network).eval() for network in networks[len(taken) :]]
@@ -125,26 +124,7 @@ def fit_stacked(
     return result
 
 
-def _check_scale(input_scale: NDArray[Any] | Tensor, k: int, shape: tuple[int, ...]) -> Tensor:
-    """Return (K, d) factors of the columns of a table of this shape."""
-    scale = torch.as_tensor(input_scale)
-    if len(shape) != 2 or tuple(scale.shape) != (k, shape[1]) or not torch.isfinite(scale).all():
-        raise InputError(
-            f"input_scale must hold finite factors of shape ({k}, d) for a table (n, d), got "
-            f"{tuple(scale.shape)} for x of shape {shape}"
-        )
-    return scale
-
-
-def _scaled(x: NDArray[Any] | Tensor, scale: Tensor) -> NDArray[Any] | Tensor:
-    """Return a table times factors (d,), an array as an array, which is cast where it is used."""
-    if not isinstance(x, Tensor):
-        scaled: NDArray[Any] = np.asarray(x) * scale.cpu().numpy()
-        return scaled
-    return x * scale.to(x if x.is_floating_point() else torch.get_default_dtype())
-
-
-def check_fractions(snapshots: Sequence[float]) -> tuple[float, ...]:
+def _checked_fractions(snapshots: Sequence[float]) -> tuple[float, ...]:
     """Return fractions of a run if they increase within (0, 1)."""
     fractions = tuple(require_open("each of snapshots", value, 0, 1) for value in snapshots)
     if list(fractions) != sorted(set(fractions)):
@@ -152,26 +132,7 @@ def check_fractions(snapshots: Sequence[float]) -> tuple[float, ...]:
     return fractions
 
 
-@dataclass
-class _Data:
-    """What members are trained on: weights (n,) or (K, n), and what their losses are told."""
-
-    x: Any
-    y: Any
-    snapshots: tuple[float, ...]
-    weight: Tensor | None = None
-    class_counts: tuple[float, ...] | None = None
-    scale: Tensor | None = None
-
-    def weight_of(self, members: slice) -> Tensor | None:
-        """Return the weights of some members: (n,) for all, or a row each."""
-        own = self.weight is not None and self.weight.dim() == 2
-        return self.weight[members] if own else self.weight  # type: ignore[index]
-
-
-def _reporting(
-    on_progress: Callable[[int, int], bool | None] | None, members: slice, k: int
-) -> Callable[[int, int], bool | None]:
+def _reporting(on_progress: Report | None, members: slice, k: int) -> Report:
     """Return a callback that counts the steps of some members within those of all."""
 
     def report(done: int, steps: int) -> bool | None:
@@ -213,14 +174,14 @@ def choose_chunk(
     Grouped convolutions are slower than plain ones on a CPU, so networks that have any train one
     by one there; on a GPU any network without dropout stacks.
     """
-    if wanted is not None and wanted < 1:
-        raise InputError(f"chunk must be at least 1, got {wanted}")
+    if wanted is not None:
+        require_whole("chunk", wanted)
     device = choose_device(recipe.device)
     if recipe.precision != "float32" or any(isinstance(m, nn.Dropout) for m in network.modules()):
         return 0, f"one by one: {k} models with dropout or reduced precision"
     if layers_of(network) is None and device.type == "cpu" and wanted is None:
         return 0, f"one by one: {k} models with more than linear layers, on a CPU"
-    size = wanted or min(k, max(1, CACHE_BYTES[device.type] // member_bytes(network, recipe)))
+    size = wanted or min(k, max(1, CACHE_BYTES[device.type] // _member_bytes(network, recipe)))
     if wanted is None:
         size = -(-k // -(-k // size))  # chunks of equal size
     if size >= k:
@@ -228,86 +189,71 @@ def choose_chunk(
     return size, f"stacked: {k} models in chunks of {size}"
 
 
-def member_bytes(network: Conditioned, recipe: Recipe) -> int:
+def _member_bytes(network: Conditioned, recipe: Recipe) -> int:
     """Return what one member keeps busy in a step: weights with their likes, and activations."""
     weights = sum(parameter.numel() for parameter in network.parameters())
     widths = sum(m.out_features for m in network.body.modules() if isinstance(m, nn.Linear))
     return 4 * (3 * weights + 2 * recipe.batch_size * widths)
 
 
-def _one_by_one(
+def _train_alone(
     result: FittedStack,
     members: slice,
-    data: _Data,
-    report: Callable[[int, int], bool | None],
+    data: TrainingData,
+    fractions: Sequence[float],
+    report: Report,
 ) -> bool:
-    k, weight = members.start, data.weight_of(members)
+    """Train one member as `fit` does; return whether it was stopped."""
+    k = members.start
+    network = result.networks[k]
     kept: dict[int, dict[str, Tensor]] = {}
 
     def after(progress: Progress) -> bool | None:
-        for number, step in enumerate(snapshot_steps(data.snapshots, progress.steps)):
+        for number, step in enumerate(snapshot_steps(fractions, progress.steps)):
             if step == progress.step:
                 state = progress.state()
                 kept[number] = state.model if state.average is None else state.average
         return report(progress.step, progress.steps)
 
+    epoch_losses: list[float] = []
+    stopped = False
     try:
-        fitted = fit(
-            result.networks[k],
-            result.objectives[k],
-            data.x if data.scale is None else _scaled(data.x, data.scale[k]),
-            data.y,
-            result.recipes[k],
-            normalization=result.normalization,
-            sample_weight=weight if weight is None else weight.view(-1),
-            class_counts=data.class_counts,
-            on_progress=after,
+        fitted = fit_on(
+            data.of_one(k), network, result.objectives[k], result.recipes[k], on_progress=after
         )
     except DivergedError as error:
         result.diverged[k] = str(error)
-        result.networks[k].eval()
-        result.losses.append(float("nan"))
-        result.epoch_losses.append([])
-        stopped = False
+        network.eval()
     else:
-        result.class_counts = fitted.class_counts
-        result.losses.append(fitted.epoch_losses[-1] if fitted.epoch_losses else float("nan"))
-        result.epoch_losses.append(fitted.epoch_losses)
-        stopped = not fitted.finished
+        epoch_losses, stopped = fitted.epoch_losses, not fitted.finished
+    result.losses.append(epoch_losses[-1] if epoch_losses else float("nan"))
+    result.epoch_losses.append(epoch_losses)
     for number, taken in enumerate(result.snapshots):
-        taken.append(copy.deepcopy(result.networks[k]))
+        taken.append(copy.deepcopy(network))
         if number in kept:
             taken[-1].load_state_dict(kept[number])
     return stopped
 
 
-def _stacked(
+def _train_stacked(
     result: FittedStack,
     members: slice,
-    data: _Data,
-    report: Callable[[int, int], bool | None],
+    data: TrainingData,
+    fractions: Sequence[float],
+    report: Report,
 ) -> bool:
+    """Train some members together; return whether they were stopped."""
     run = StackedRun(
         result.networks[members],
         result.objectives[members],
-        data.x,
-        data.y,
+        data.of(members),
         result.recipes[members],
-        result.normalization,
-        data.weight_of(members),
-        data.class_counts,
-        data.snapshots,
-        None if data.scale is None else data.scale[members],
+        fractions,
     )
-    stopped = False
-    for done in run.steps_left():
-        if report(done, run.steps):
-            stopped = True
-            break
+    stopped = any(report(done, run.steps) for done in run.steps_left())
     run.finish()
     for taken, networks in zip(result.snapshots, run.snapshot_networks(), strict=True):
         taken += networks
-    result.class_counts = run.class_counts
     result.diverged |= {members.start + k: reason for k, reason in run.diverged.items()}
     result.epoch_losses += run.epoch_losses
     result.losses += [
@@ -315,3 +261,64 @@ def _stacked(
         for k, losses in enumerate(run.epoch_losses)
     ]
     return stopped
+
+
+def stacked_scores(
+    networks: Sequence[Conditioned],
+    x: Array,
+    lams: Tensor,
+    *,
+    normalization: Normalization | None = None,
+) -> NDArray[np.float32]:
+    """Return z1 - z0 of K networks at lambdas, (K, n_lambda, n).
+
+    `lams` is (n_lambda, d) for all members, or (K, n_lambda, d). The networks have one shape, as
+    `fit_stacked` gives them.
+
+    >>> from curvewise.networks.conditioning import condition
+    >>> from curvewise.losses.family import LossFamily
+    >>> from curvewise.networks.small import MLP
+    >>> networks = [condition(MLP(3), LossFamily()) for _ in range(4)]
+    >>> stacked_scores(networks, torch.zeros(5, 3), torch.zeros(1, 0)).shape
+    (4, 1, 5)
+    """
+    if lams.dim() == 2:
+        lams = lams.expand(len(networks), *lams.shape)
+    if lams.dim() != 3 or len(lams) != len(networks) or lams.shape[1] == 0:
+        raise InputError(
+            f"lams must have shape (n_lambda, d) or ({len(networks)}, n_lambda, d) with at least "
+            f"one lambda, got {tuple(lams.shape)}"
+        )
+    if networks[0].linear.out_features != 2:
+        raise InputError(f"scores need two classes, got {networks[0].linear.out_features}")
+    if layers_of(networks[0]) is None:
+        logits = [
+            logits_at(network, x, some, normalization=normalization)
+            for network, some in zip(networks, lams, strict=True)
+        ]
+        return torch.stack([z[..., 1] - z[..., 0] for z in logits]).float().numpy()
+    return _layered_scores(networks, x, lams, normalization)
+
+
+@torch.no_grad()
+def _layered_scores(
+    networks: Sequence[Conditioned],
+    x: Array,
+    lams: Tensor,
+    normalization: Normalization | None,
+) -> NDArray[np.float32]:
+    device = next(networks[0].parameters()).device
+    samples = Samples(x, device, normalization)
+    out = torch.empty(len(networks), lams.shape[1], len(samples))
+    width = max(parameter.shape[0] for parameter in networks[0].parameters())
+    members = max(1, min(len(networks), SCORING_BYTES // (16 * width * min(len(samples), 512))))
+    rows = max(1, SCORING_BYTES // (16 * width * members))
+    for first in range(0, len(networks), members):
+        some = slice(first, first + members)
+        stack = StackedNetwork(networks[some])
+        for part in torch.split(torch.arange(len(samples)), rows):
+            features = stack.features(samples.prepared(samples.raw(part)))
+            for number in range(lams.shape[1]):
+                logits = stack.head(features, lams[some, number].to(stack.weights))
+                out[some, number, part] = (logits[..., 1] - logits[..., 0]).float().cpu()
+    return out.numpy()
