@@ -24,12 +24,13 @@ from curvewise.sweep.store import Store
 
 KEPT = Path(__file__).parent / "kept"
 EXPECTED = json.loads((KEPT / "expected.json").read_text())
+A_PAIR = 1e-4  # of an AUC: processors round differently, so that two scores may change places
 
 
 def test_a_model_opens_and_is_measured_as_before():
     words = ("evaluate", "digits:8", "--model", KEPT / "model.safetensors", "--json")
     found = json.loads(command(*words).out)
-    assert found["auc"]["auc"] == pytest.approx(EXPECTED["model"]["auc"], abs=1e-6)
+    assert found["auc"]["auc"] == pytest.approx(EXPECTED["model"]["auc"], abs=A_PAIR)
     assert found["at_threshold"]["threshold"] == pytest.approx(EXPECTED["model"]["threshold"])
 
 
@@ -54,7 +55,7 @@ def test_a_store_opens_and_its_sweep_goes_on(tmp_path):
         for identity, run in EXPECTED["runs"].items():
             record = store.run(identity)
             assert record.state == "done"
-            assert record.auc == pytest.approx(run["auc"], abs=1e-6)
+            assert record.auc == pytest.approx(run["auc"], abs=A_PAIR)
             assert store.scores(identity).sum(dtype=float) == pytest.approx(run["scores"], rel=1e-4)
             if before[identity] == "done":  # and was not trained again
                 assert record.seconds == seconds[identity]

@@ -314,5 +314,5 @@ def test_only_images_are_taken(tmp_path, images):
 def test_grey_images_are_refused(tmp_path):
     bank = FeatureBank(tmp_path)
     bank.features(pictures(1, side=32), name="x")
-    with pytest.raises(cw.InputError, match="needs 3 channels"):
+    with pytest.raises(cw.InputError, match="got 1 channels"):
         bank.features(pictures(1, side=32)[:, :1], name="x")
