@@ -23,8 +23,7 @@ from numpy.typing import NDArray
 from curvewise.base.errors import InputError
 from curvewise.base.machine import choose_device
 from curvewise.data.mapped import settle
-from curvewise.networks.registry import PRETRAINED, build_network, input_statistics
-from curvewise.training.batches import Samples
+from curvewise.networks.registry import PRETRAINED, build_network, input_statistics, pixel_scale
 
 CHUNK = 256  # images between two saves
 BATCH = 64
@@ -131,13 +130,16 @@ class FeatureBank:
         network = self._network(images.shape[1])
         # Rounding depends on the size of a batch, not on who else is in it: fill it up.
         full = np.resize(images, (BATCH, *images.shape[1:]))
-        samples = Samples(full, self.device, input_statistics(network))
-        pixels = samples.raw(torch.arange(BATCH))
+        statistics = input_statistics(network)
+        assert statistics is not None
+        factor, shift = pixel_scale(statistics, self.device)
+        pixels = torch.as_tensor(full).to(self.device)
         if self.size is not None and pixels.shape[2:] != (self.size, self.size):
             pixels = torch.nn.functional.interpolate(
                 pixels.float(), (self.size, self.size), mode="bilinear", antialias=True
             )
-        made: NDArray[np.float32] = network.features(samples.prepared(pixels)).cpu().numpy()
+        scaled = torch.addcmul(shift, pixels.float(), factor)
+        made: NDArray[np.float32] = network.features(scaled).cpu().numpy()
         return made[: len(images)]
 
     def _network(self, channels: int) -> Any:

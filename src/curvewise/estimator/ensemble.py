@@ -20,7 +20,8 @@ from curvewise.estimator.trees import Trees
 from curvewise.losses.factors import class_factors
 from curvewise.losses.family import LossFamily
 from curvewise.networks.conditioning import Conditioned
-from curvewise.training.batches import Normalization, Samples
+from curvewise.networks.registry import Normalization
+from curvewise.training.batches import Samples
 from curvewise.training.stacked_network import StackedNetwork, layers_of
 
 Array = NDArray[Any]

@@ -23,10 +23,11 @@ from curvewise.estimator.inputs import Rows
 from curvewise.estimator.settings import FOLDS, SCALINGS, SNAPSHOTS, Settings
 from curvewise.estimator.trees import Trees, grow_trees, trees_for
 from curvewise.networks.conditioning import Conditioned
+from curvewise.networks.registry import Normalization
 from curvewise.roc.curve import auc
 from curvewise.roc.many import macro_auc
 from curvewise.tables.quantiles import column_weights
-from curvewise.training.batches import Normalization, seen_class_counts
+from curvewise.training.batches import seen_class_counts
 from curvewise.training.stacked import fit_stacked
 
 Array = NDArray[Any]

@@ -13,10 +13,10 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_array
 
 from curvewise.base.errors import InputError, require_choice
-from curvewise.networks.registry import PRETRAINED, build_network, input_statistics
+from curvewise.networks.registry import PRETRAINED, Normalization, build_network, input_statistics
 from curvewise.tables.encoder import TableEncoder
 from curvewise.tables.quantiles import QuantileEncoder
-from curvewise.training.batches import Normalization, Samples
+from curvewise.training.batches import Samples
 
 Array = NDArray[Any]
 Floats = NDArray[np.float64]

@@ -7,7 +7,7 @@ from numbers import Integral
 from typing import Any, NamedTuple
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from curvewise.base.errors import InputError, did_you_mean, require_whole
 from curvewise.networks.packaged import EfficientNetLite0, timm_network
@@ -15,6 +15,7 @@ from curvewise.networks.residual import DEPTHS, ResNetCifar, ResNeXt50
 from curvewise.networks.small import MLP, SmallCNN
 
 Shape = tuple[int, ...]
+Normalization = tuple[tuple[float, ...], tuple[float, ...]]  # mean and std of each channel
 TIMM = "timm:"
 # Built with weights that never change: a package brings them.
 PRETRAINED = ("efficientnet-lite0",)
@@ -96,9 +97,7 @@ def build_network(
         return entry.build(shape[0], n_classes, **options)
 
 
-def input_statistics(
-    network: nn.Module,
-) -> tuple[tuple[float, ...], tuple[float, ...]] | None:
+def input_statistics(network: nn.Module) -> Normalization | None:
     """Return (mean, std) per channel, for images in [0, 1], of a network's published weights.
 
     None for networks without any.
@@ -112,6 +111,12 @@ def input_statistics(
     if isinstance(network, ResNeXt50 | EfficientNetLite0):
         return network.input_mean, network.input_std
     return None
+
+
+def pixel_scale(normalization: Normalization, device: torch.device) -> tuple[Tensor, Tensor]:
+    """Return factor and shift (C, 1, 1) that turn pixels 0 .. 255 into normalised ones."""
+    mean, std = (torch.tensor(part, device=device)[:, None, None] for part in normalization)
+    return 1 / (255 * std), -mean / std
 
 
 def _entry(name: str, options: dict[str, Any]) -> Entry:

@@ -15,9 +15,9 @@ from torch import Tensor
 from curvewise.base.errors import InputError
 from curvewise.losses.factors import check_class_counts
 from curvewise.losses.family import Objective
+from curvewise.networks.registry import Normalization, pixel_scale
 from curvewise.training.recipe import Recipe
 
-Normalization = tuple[tuple[float, ...], tuple[float, ...]]  # mean and std of each channel
 Array = NDArray[Any] | Tensor
 
 
@@ -46,10 +46,7 @@ class Samples:
         self.whole = None if self.mapped is not None else torch.as_tensor(x).to(device)
         if self.whole is not None and self.cast:
             self.whole = self.whole.to(torch.get_default_dtype())
-        self.scale: tuple[Tensor, Tensor] | None = None
-        if normalization is not None:
-            mean, std = (torch.tensor(part, device=device)[:, None, None] for part in normalization)
-            self.scale = (1 / (255 * std), -mean / std)
+        self.scale = None if normalization is None else pixel_scale(normalization, device)
 
     def __len__(self) -> int:
         return len(self.mapped if self.mapped is not None else self.whole)  # type: ignore[arg-type]
@@ -73,7 +70,8 @@ class Samples:
             return raw
         if self.scale is None:
             return raw.float() / 255
-        return torch.addcmul(self.scale[1], raw.float(), self.scale[0])
+        factor, shift = self.scale
+        return torch.addcmul(shift, raw.float(), factor)
 
 
 class TrainingData:

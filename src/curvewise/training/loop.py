@@ -16,10 +16,10 @@ from curvewise.base.errors import CurvewiseError, InputError
 from curvewise.base.machine import choose_device
 from curvewise.losses.family import Objective
 from curvewise.networks.conditioning import Conditioned, condition
+from curvewise.networks.registry import Normalization
 from curvewise.training.augment import noise_generator, training_batch
 from curvewise.training.batches import (
     Array,
-    Normalization,
     TrainingData,
     epoch_batches,
     seeded,

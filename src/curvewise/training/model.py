@@ -12,8 +12,8 @@ from curvewise.base.errors import InputError, require_number
 from curvewise.losses.family import LossFamily, Objective
 from curvewise.losses.landscape import calibrated_probability
 from curvewise.networks.conditioning import Conditioned
-from curvewise.networks.registry import build_network
-from curvewise.training.batches import Array, Normalization, Samples
+from curvewise.networks.registry import Normalization, build_network
+from curvewise.training.batches import Array, Samples
 from curvewise.training.recipe import Recipe
 
 BATCH_VALUES = 6_000_000  # of the input; a network's activations are many times as many

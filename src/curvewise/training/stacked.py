@@ -14,7 +14,8 @@ from curvewise.base.errors import InputError, require_open, require_whole
 from curvewise.base.machine import choose_device
 from curvewise.losses.family import Objective
 from curvewise.networks.conditioning import Conditioned
-from curvewise.training.batches import Array, Normalization, Samples, TrainingData
+from curvewise.networks.registry import Normalization
+from curvewise.training.batches import Array, Samples, TrainingData
 from curvewise.training.loop import DivergedError, Progress, conditioned, fit_on
 from curvewise.training.model import logits_at
 from curvewise.training.recipe import Recipe
