@@ -7,11 +7,11 @@ import pytest
 from on_digits import run_on_digits
 from scipy import stats
 
+from curvewise.losses.registry import parse_setting
 from curvewise.paper.csv_files import read_rows, rounded
 from curvewise.paper.lambda_choice import CHOICES, LAMBDA_CHOICE, SCORED
 from curvewise.paper.profiles import Profile
 from curvewise.paper.running import STORE
-from curvewise.sweep.methods import parse_setting
 from curvewise.sweep.store import Store
 
 

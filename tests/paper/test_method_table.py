@@ -6,6 +6,7 @@ from recorded_sweeps import Y, record_sweep
 from scipy.stats import friedmanchisquare, ttest_rel
 from sklearn.metrics import roc_auc_score
 
+from curvewise.losses.registry import METHODS
 from curvewise.paper.csv_files import rounded
 from curvewise.paper.experiment import Reading
 from curvewise.paper.method_table import (
@@ -19,7 +20,6 @@ from curvewise.paper.method_table import (
 )
 from curvewise.paper.profiles import Profile
 from curvewise.stats.dyadic import classes_of, dyadic_p, holm
-from curvewise.sweep.methods import METHODS
 from curvewise.sweep.store import Store
 
 LABELS = [METHODS[name].label for name in GRIDS]

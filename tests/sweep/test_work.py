@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 from sklearn.metrics import average_precision_score, roc_auc_score
 
+from curvewise.losses.registry import METHODS, evaluation_lambda, make_objective
 from curvewise.networks.registry import build_network
-from curvewise.sweep.methods import METHODS, condition_like, evaluation_lambda, make_objective
 from curvewise.sweep.plan import Problem
 from curvewise.sweep.planning import stacks
 from curvewise.sweep.spec import Spec
-from curvewise.sweep.work import Stack, score_metrics, train_stack
+from curvewise.sweep.work import Stack, condition_like, score_metrics, train_stack
 from curvewise.training.loop import fit
 from curvewise.training.model import logits_at
 from curvewise.training.recipe import Recipe

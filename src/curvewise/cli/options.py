@@ -116,7 +116,7 @@ def parse_family(omega: str, gamma: str, tau: str, reduction: str) -> "LossFamil
     """
     require_choice("--reduction", reduction, MEANS)
     from curvewise.losses.family import LossFamily
-    from curvewise.sweep.methods import parse_setting
+    from curvewise.losses.registry import parse_setting
 
     texts = {"omega": omega, "gamma": gamma, "tau": tau}
     settings = {name: parse_setting(name, text) for name, text in texts.items()}

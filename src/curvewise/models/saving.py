@@ -16,24 +16,18 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
-from curvewise.base.errors import InputError, require_choice
+from curvewise.base.errors import InputError
 from curvewise.base.files import whole_file
 from curvewise.base.machine import VERSION
 from curvewise.estimator.classifier import FamilyClassifier
 from curvewise.estimator.estimators import from_parts, to_parts
-from curvewise.losses.baselines import AUCMarginLoss, FocalLoss, LDAMLoss
-from curvewise.losses.family import LossFamily, Objective
+from curvewise.losses.registry import build_objective, describe_objective
 from curvewise.networks.conditioning import condition
 from curvewise.training.loop import TrainingState
 from curvewise.training.model import Model, NetworkSpec
 from curvewise.training.recipe import Recipe
 
 FORMAT = "curvewise-1"
-BASELINES: dict[str, type[FocalLoss] | type[LDAMLoss] | type[AUCMarginLoss]] = {
-    "focal": FocalLoss,
-    "ldam": LDAMLoss,
-    "auc-margin": AUCMarginLoss,
-}
 
 
 def save(model: Model | FamilyClassifier, path: str | Path) -> Path:
@@ -102,26 +96,6 @@ def _model(tensors: Mapping[str, Tensor], about: Mapping[str, Any]) -> Model:
         preprocessing=about["preprocessing"],
         record=about["record"],
     )
-
-
-def describe_objective(objective: Objective) -> dict[str, Any]:
-    """Return an objective as plain data."""
-    if isinstance(objective, LossFamily):
-        return {"kind": "vector-scaling", **objective.to_dict()}
-    for kind, made in BASELINES.items():
-        if type(objective) is made:
-            names = {"focal": ["focus"], "ldam": ["max_margin", "scale"], "auc-margin": ["margin"]}
-            return {"kind": kind, **{name: getattr(objective, name) for name in names[kind]}}
-    raise InputError(f"a model can be saved with Curvewise's own objectives, got {objective!r}")
-
-
-def build_objective(about: Mapping[str, Any]) -> Objective:
-    """Return the objective that `describe_objective` described."""
-    settings = {name: value for name, value in about.items() if name != "kind"}
-    kind = require_choice("objective", about["kind"], ["vector-scaling", *BASELINES])
-    if kind != "vector-scaling":
-        return BASELINES[kind](**settings)
-    return LossFamily.from_dict(settings)
 
 
 def save_state(state: TrainingState, path: str | Path) -> Path:

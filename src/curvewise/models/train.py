@@ -17,10 +17,11 @@ from curvewise.base.files import write_json
 from curvewise.base.machine import versions
 from curvewise.data.task import Task
 from curvewise.losses.family import Objective
+from curvewise.losses.registry import describe_objective
 from curvewise.models import METRICS, MODEL, RUN, STATE
 from curvewise.models.evaluate import Evaluation, evaluation
 from curvewise.models.operating import curve_record, own_lambda_values, rule_text
-from curvewise.models.saving import describe_objective, load_state, save, save_state
+from curvewise.models.saving import load_state, save, save_state
 from curvewise.networks.registry import input_statistics
 from curvewise.networks.weights import load_weights, read_weights
 from curvewise.training.loop import Progress, TrainingState, fit

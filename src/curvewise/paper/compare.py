@@ -8,13 +8,13 @@ from typing import Any
 from curvewise.base.errors import InputError, did_you_mean
 from curvewise.base.files import write_json
 from curvewise.figures.curves import bare_axes, plot_band, plot_spread
+from curvewise.losses.registry import METHODS
 from curvewise.paper.cells import cells_of
 from curvewise.report.page_answer import answer
 from curvewise.stats.cells import Cell
 from curvewise.stats.ensembles import ensemble_differences, ensemble_summary
 from curvewise.stats.paired import paired_differences
 from curvewise.stats.summary import method_summary, roc_bands, spread, spread_by
-from curvewise.sweep.methods import METHODS
 from curvewise.sweep.spec import Spec
 from curvewise.sweep.store import Store
 

@@ -10,6 +10,7 @@ from math import sqrt
 import numpy as np
 
 from curvewise.figures.controls import plot_arm_differences
+from curvewise.losses.registry import METHODS
 from curvewise.paper.areas import (
     area_rows,
     cells_from,
@@ -21,7 +22,6 @@ from curvewise.paper.profiles import Profile
 from curvewise.stats.cells import CellAreas, labels_of
 from curvewise.stats.dyadic import holm_rows, pair_tests, task_differences
 from curvewise.stats.ensemble_growth import with_ensembles
-from curvewise.sweep.methods import METHODS
 from curvewise.sweep.spec import Spec
 
 NAME, REPEATED = "table-controls", "table-controls-repeats"

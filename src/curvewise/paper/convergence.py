@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any
 
 from curvewise.figures.controls import plot_arm_differences
+from curvewise.losses.registry import METHODS
 from curvewise.paper.areas import area_rows, cells_from, without_empty_notes
 from curvewise.paper.controls import (
     COLORS,
@@ -25,7 +26,6 @@ from curvewise.paper.settled import ARMS, FLAT, VALIDATION, flat_table, verdict
 from curvewise.stats.cells import Measured
 from curvewise.stats.dyadic import holm_rows, pair_tests
 from curvewise.stats.ensemble_growth import with_ensembles
-from curvewise.sweep.methods import METHODS
 from curvewise.sweep.spec import Spec
 
 EPOCHS = {"laptop": (20, 60), "paper": (167, 500)}

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from curvewise.base.errors import InputError, require_choice
-from curvewise.sweep.methods import METHODS
+from curvewise.losses.registry import METHODS
 from curvewise.sweep.spec import Spec
 from curvewise.sweep.spec_parts import expanded_task
 

@@ -14,10 +14,10 @@ from curvewise.base.errors import InputError, did_you_mean
 from curvewise.base.machine import this_command
 from curvewise.losses.family import LossFamily
 from curvewise.losses.landscape import calibrated_log_odds
+from curvewise.losses.registry import METHODS, evaluation_lambda, make_objective
 from curvewise.report.page import write_page
 from curvewise.report.page_input import CopyTexts, PageInput, PageModel
 from curvewise.report.page_library import told_missing
-from curvewise.sweep.methods import METHODS, evaluation_lambda, make_objective
 from curvewise.sweep.plan import PlannedRun
 from curvewise.sweep.store import KnownProblem, Record, Store
 from curvewise.training.recipe import preset

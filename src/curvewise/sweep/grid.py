@@ -10,7 +10,7 @@ from math import prod
 from typing import Any, get_args
 
 from curvewise.base.errors import InputError, did_you_mean, require_choice, require_number
-from curvewise.sweep.methods import (
+from curvewise.losses.registry import (
     FAMILY,
     METHODS,
     Setting,

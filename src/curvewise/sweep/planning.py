@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from curvewise.base.errors import InputError
-from curvewise.sweep.methods import structure
+from curvewise.losses.registry import structure
 from curvewise.sweep.plan import PlannedRun
 from curvewise.sweep.spec import Spec
 from curvewise.sweep.work import Stack

@@ -19,6 +19,7 @@ from pydantic import (
 )
 
 from curvewise.base.errors import InputError, did_you_mean
+from curvewise.losses.registry import METHODS
 from curvewise.sweep.grid import (
     MOST_RUNS,
     MethodGrid,
@@ -27,7 +28,6 @@ from curvewise.sweep.grid import (
     read_recipe,
     unfit_lambda,
 )
-from curvewise.sweep.methods import METHODS
 from curvewise.sweep.plan import PlannedRun
 from curvewise.sweep.spec_parts import (
     DataSettings,

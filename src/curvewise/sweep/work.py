@@ -8,11 +8,13 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from curvewise.losses.family import LossFamily
+from curvewise.losses.registry import METHODS, evaluation_lambda, make_objective
+from curvewise.networks.conditioning import condition
 from curvewise.networks.registry import build_network
 from curvewise.networks.weights import load_weights
 from curvewise.roc.curve import roc_curve
 from curvewise.roc.metrics import binary_metrics
-from curvewise.sweep.methods import condition_like, evaluation_lambda, make_objective
 from curvewise.sweep.plan import PlannedRun, Problem, Result
 from curvewise.training.recipe import Recipe
 from curvewise.training.stacked import FittedStack, fit_stacked, stacked_scores
@@ -65,6 +67,16 @@ def train_stack(stack: Stack, problem: Problem) -> list[Result]:
         _result(fitted, k, identity, problem, scores, kept)
         for k, identity in enumerate(stack.identities)
     ]
+
+
+def condition_like(method: str, network: torch.nn.Module) -> torch.nn.Module:
+    """Return the network that `fit` is to be given for a method.
+
+    That is the network itself, which `fit` conditions on what the objective draws; for a method
+    that draws but has no FiLM, the network conditioned on nothing, which `fit` leaves alone.
+    """
+    made = METHODS[method]
+    return condition(network, LossFamily()) if made.draws and not made.film else network
 
 
 def network_of(run: PlannedRun, problem: Problem) -> tuple[str, dict[str, Any]]:

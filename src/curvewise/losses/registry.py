@@ -1,22 +1,22 @@
-"""The methods that a sweep compares: their settings, objectives and labels.
+"""One table of the losses that are trained: sweeps, saved models and figures read it.
 
-A setting is a number, or a density as a text LOW:HIGH:HEIGHT where the method draws. Two methods
-are controls of training over a family: "constant-film" has the FiLM layers but nothing to tell
-them, "unconditioned" draws the loss but has no FiLM to tell.
+To add a loss is one entry of `METHODS`. A setting is a number, or a density as a text
+LOW:HIGH:HEIGHT where the method draws. Two methods are controls of training over a family:
+"constant-film" has the FiLM layers but nothing to tell them, "unconditioned" draws the loss but
+has no FiLM to tell.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from curvewise.base.errors import InputError, did_you_mean, require_choice, require_number
 from curvewise.losses.baselines import AUCMarginLoss, FocalLoss, LDAMLoss
 from curvewise.losses.factors import check_class_counts
 from curvewise.losses.family import LinearDensity, LossFamily, Objective
-from curvewise.networks.conditioning import condition
 
 Setting = float | str  # a number, or a density as a text
 Grid = Mapping[str, tuple[Setting, ...]]
@@ -25,43 +25,6 @@ FAMILY: dict[str, float] = {"omega": 0.5, "gamma": 0.0, "tau": 0.0}
 _PAPER: Grid = {"omega": (0.5, 0.7, 0.9, 0.99), "gamma": (0.0, 0.2, 0.4)}
 PAPER_FIXED: Grid = {**_PAPER, "tau": (0.0, 1.0, 2.0, 3.0)}
 PAPER_DRAWN: Grid = {**_PAPER, "tau": ("0:3:0", "0:3:0.15", "0:3:0.33", "0:3:0.66")}
-
-
-@dataclass(frozen=True)
-class Method:
-    """A method: its label in figures, its settings with their defaults, and the paper's grid.
-
-    `draws` says that at least one setting is a density, `film` that the network has FiLM layers.
-    """
-
-    name: str
-    label: str
-    settings: Mapping[str, float] = field(default_factory=dict)
-    draws: bool = False
-    film: bool = False
-    paper: Grid | None = None
-
-    @property
-    def scored_at_lambda(self) -> bool:
-        """Whether the scores of its models depend on lambda."""
-        return self.draws and self.film
-
-
-METHODS = {
-    method.name: method
-    for method in (
-        Method("ce", "CE"),
-        Method("weighted-ce", "weighted CE"),
-        Method("focal", "focal", {"focus": 2.0}),
-        Method("ldam", "LDAM", {"max_margin": 0.5, "scale": 30.0}),
-        Method("logit-adjustment", "logit adjustment", {"tau": 1.0}),
-        Method("vs", "VS", FAMILY, paper=PAPER_FIXED),
-        Method("lct", "VS + LCT", FAMILY, draws=True, film=True, paper=PAPER_DRAWN),
-        Method("auc-margin", "AUC margin", {"margin": 1.0}),
-        Method("constant-film", "VS, constant FiLM", FAMILY, film=True, paper=PAPER_FIXED),
-        Method("unconditioned", "tau drawn, no FiLM", FAMILY, draws=True, paper=PAPER_DRAWN),
-    )
-}
 
 
 class ConstantFilm(LossFamily):
@@ -100,6 +63,58 @@ class ConstantFilm(LossFamily):
         return super().__repr__().replace("LossFamily", "ConstantFilm")
 
 
+def _by_frequency(class_counts: Sequence[float]) -> dict[str, float]:
+    """Return the omega that weighs classes by 1/n_c; for two the paper's n_0 / n."""
+    counts = check_class_counts(class_counts)
+    return {"omega": max(counts) / (max(counts) + min(counts))}
+
+
+@dataclass(frozen=True)
+class Method:
+    """A method: its label in figures, its loss, its settings with defaults, the paper's grid.
+
+    `loss` makes an `Objective` of the settings, and of those that `from_counts` works out from
+    the training samples per class. `draws` says that at least one setting is a density, `film`
+    that the network has FiLM layers.
+    """
+
+    name: str
+    label: str
+    settings: Mapping[str, float] = field(default_factory=dict)
+    loss: Callable[..., Objective] = LossFamily
+    from_counts: Callable[[Sequence[float]], Mapping[str, float]] | None = None
+    draws: bool = False
+    film: bool = False
+    paper: Grid | None = None
+
+    @property
+    def scored_at_lambda(self) -> bool:
+        """Whether the scores of its models depend on lambda."""
+        return self.draws and self.film
+
+
+METHODS = {
+    method.name: method
+    for method in (
+        Method("ce", "CE"),
+        Method("weighted-ce", "weighted CE", from_counts=_by_frequency),
+        Method("focal", "focal", {"focus": 2.0}, FocalLoss),
+        Method("ldam", "LDAM", {"max_margin": 0.5, "scale": 30.0}, LDAMLoss),
+        Method("logit-adjustment", "logit adjustment", {"tau": 1.0}),
+        Method("vs", "VS", FAMILY, paper=PAPER_FIXED),
+        Method("lct", "VS + LCT", FAMILY, draws=True, film=True, paper=PAPER_DRAWN),
+        Method("auc-margin", "AUC margin", {"margin": 1.0}, AUCMarginLoss),
+        Method(
+            "constant-film", "VS, constant FiLM", FAMILY, ConstantFilm, film=True, paper=PAPER_FIXED
+        ),
+        Method("unconditioned", "tau drawn, no FiLM", FAMILY, draws=True, paper=PAPER_DRAWN),
+    )
+}
+# The kind of an objective in a model file: a method's name, where it has a loss of its own.
+VECTOR_SCALING = "vector-scaling"
+KINDS = {name: made.loss for name, made in METHODS.items() if made.loss is not LossFamily}
+
+
 def make_objective(
     method: str, settings: Mapping[str, Any], class_counts: Sequence[float]
 ) -> Objective:
@@ -114,28 +129,32 @@ def make_objective(
         name: parse_setting(name, value) if isinstance(value, str) else value
         for name, value in normal_settings(method, settings).items()
     }
-    if method == "weighted-ce":
-        counts = check_class_counts(class_counts)
-        # Weights 1/n_c; for two classes the paper's omega = n_0 / n.
-        return LossFamily(omega=max(counts) / (max(counts) + min(counts)))
-    makers: dict[str, Any] = {
-        "focal": FocalLoss,
-        "ldam": LDAMLoss,
-        "auc-margin": AUCMarginLoss,
-        "constant-film": ConstantFilm,
-    }
-    objective: Objective = makers.get(method, LossFamily)(**values)
-    return objective
+    made = METHODS[method]
+    if made.from_counts is not None:
+        values |= made.from_counts(class_counts)
+    return made.loss(**values)
 
 
-def condition_like(method: str, network: nn.Module) -> nn.Module:
-    """Return the network that `fit` is to be given for a method.
+def describe_objective(objective: Objective) -> dict[str, Any]:
+    """Return one of the table's objectives as plain data.
 
-    That is the network itself, which `fit` conditions on what the objective draws; for a method
-    that draws but has no FiLM, the network conditioned on nothing, which `fit` leaves alone.
+    >>> describe_objective(FocalLoss(focus=1.5))
+    {'kind': 'focal', 'focus': 1.5}
     """
-    made = METHODS[require_choice("method", method, METHODS)]
-    return condition(network, LossFamily()) if made.draws and not made.film else network
+    for kind, loss in KINDS.items():
+        if type(objective) is loss:
+            held = objective.settings if isinstance(objective, LossFamily) else vars(objective)
+            return {"kind": kind, **{name: held[name] for name in METHODS[kind].settings}}
+    if not isinstance(objective, LossFamily):
+        raise InputError(f"a model can be saved with Curvewise's own objectives, got {objective!r}")
+    return {"kind": VECTOR_SCALING, **objective.to_dict()}
+
+
+def build_objective(about: Mapping[str, Any]) -> Objective:
+    """Return the objective that `describe_objective` described."""
+    settings = {name: value for name, value in about.items() if name != "kind"}
+    kind = require_choice("objective", about["kind"], [VECTOR_SCALING, *KINDS])
+    return LossFamily.from_dict(settings) if kind == VECTOR_SCALING else KINDS[kind](**settings)
 
 
 def evaluation_lambda(objective: Objective, evaluate: Mapping[str, float]) -> Tensor:
@@ -165,11 +184,10 @@ def structure(method: str, settings: Mapping[str, Any]) -> tuple[str, tuple[str,
     True
     """
     made = METHODS[require_choice("method", method, METHODS)]
-    if method == "constant-film":
+    if made.loss is ConstantFilm:
         return method, ("tau",), True
-    families = ("ce", "weighted-ce", "logit-adjustment", "vs", "lct", "unconditioned")
     values = normal_settings(method, settings)
-    kind = "vector-scaling" if method in families else f"{method} {values}"
+    kind = VECTOR_SCALING if made.loss is LossFamily else f"{method} {values}"
     drawn = tuple(name for name, value in values.items() if isinstance(value, str))
     return kind, drawn, made.film
 

@@ -1,5 +1,6 @@
-"""Methods: objectives against losses written out, settings in one form, the two controls."""
+"""The table of losses: objectives against losses written out, settings in one form, controls."""
 
+import json
 import math
 
 import numpy as np
@@ -12,18 +13,20 @@ from torch import nn
 from curvewise.base.errors import InputError
 from curvewise.losses.baselines import AUCMarginLoss
 from curvewise.losses.family import LinearDensity, LossFamily, Objective
-from curvewise.networks.conditioning import Conditioned
-from curvewise.sweep.methods import (
+from curvewise.losses.registry import (
     METHODS,
     ConstantFilm,
-    condition_like,
+    build_objective,
     density_text,
+    describe_objective,
     evaluation_lambda,
     make_objective,
     normal_settings,
     parse_setting,
     structure,
 )
+from curvewise.networks.conditioning import Conditioned
+from curvewise.sweep.work import condition_like
 from curvewise.training.loop import fit
 from curvewise.training.recipe import Recipe
 
@@ -98,6 +101,21 @@ def test_the_auc_margin_has_its_margin_and_parameters():
     assert isinstance(objective, AUCMarginLoss)
     assert objective.margin == 0.7
     assert len(list(objective.parameters())) == 3
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_every_objective_is_built_again_from_its_description(method):
+    drawn = METHODS[method].draws
+    settings = dict.fromkeys(METHODS[method].settings, 0.75) | (
+        {"tau": "0:3:0.33"} if drawn else {}
+    )
+    objective = make_objective(method, settings, COUNTS)
+    again = build_objective(json.loads(json.dumps(describe_objective(objective))))
+    assert type(again) is type(objective)
+    assert again.drawn == objective.drawn
+    lam = torch.full((len(again.drawn),), 0.75)
+    losses = [made.loss(LOGITS, TARGET, lam, class_counts=COUNTS) for made in (again, objective)]
+    assert torch.equal(*losses)
 
 
 @pytest.mark.parametrize("method", ["lct", "unconditioned"])
