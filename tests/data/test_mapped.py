@@ -78,7 +78,7 @@ def test_an_interrupted_copy_leaves_nothing(images, tmp_path, monkeypatch):
     def fail(file):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(mapped, "settle", fail)
+    monkeypatch.setattr("os.fsync", fail)
     with pytest.raises(KeyboardInterrupt):
         mapped_rows(images, np.array([3, 1]))
     assert [path.name for path in tmp_path.iterdir()] == ["images.npy"]

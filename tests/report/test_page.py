@@ -104,7 +104,7 @@ def test_a_page_is_complete_or_not_there(tmp_path, monkeypatch):
     assert path.stat().st_size < 8e6
     assert [each.name for each in path.parent.iterdir()] == ["report.html"]
     before = path.read_bytes()
-    monkeypatch.setattr(page.os, "replace", lambda *_: (_ for _ in ()).throw(OSError("full")))
+    monkeypatch.setattr("os.fsync", lambda *_: (_ for _ in ()).throw(OSError("full")))
     with pytest.raises(OSError, match="full"):
         write_page(page_input(), path)
     assert path.read_bytes() == before

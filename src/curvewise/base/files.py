@@ -1,13 +1,14 @@
-"""Files that are whole or not there at all, and strict JSON."""
+"""Files that are whole or not there at all, strict JSON, and digests of contents."""
 
+import hashlib
 import json
 import math
 import os
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from curvewise.base.errors import InputError
 
@@ -41,9 +42,34 @@ def whole_file(path: Path) -> Iterator[Path]:
 
 def write_json(path: Path, data: dict[str, Any]) -> None:
     """Write data as strict JSON, all of it or nothing: what is not a number becomes null."""
-    text = json.dumps(without_nan(data), indent=2, allow_nan=False) + "\n"
     with whole_file(path) as unfinished:
-        unfinished.write_text(text, encoding="utf-8")
+        unfinished.write_text(json_text(data, indent=2) + "\n", encoding="utf-8")
+
+
+def read_json(path: Path) -> Any:
+    """Read strict JSON; a file that holds anything else is a `ValueError`."""
+    return json.loads(path.read_text(encoding="utf-8"), parse_constant=_refuse)
+
+
+def _refuse(constant: str) -> NoReturn:
+    raise ValueError(f"strict JSON has no {constant}")
+
+
+def json_text(data: Any, *, indent: int | None = None) -> str:
+    """Return data as strict JSON: what is not a number becomes null."""
+    return json.dumps(without_nan(data), indent=indent, allow_nan=False)
+
+
+def sha256(parts: Iterable[str | bytes | memoryview]) -> str:
+    """Return the digest (hex) of texts and bytes, one after the other.
+
+    >>> sha256(["ab", b"c"])[:8]
+    'ba7816bf'
+    """
+    digest = hashlib.sha256()
+    for part in parts:
+        digest.update(part.encode() if isinstance(part, str) else part)
+    return digest.hexdigest()
 
 
 def without_nan(value: Any) -> Any:

@@ -4,7 +4,6 @@ Nothing here imports torch, pandas or scikit-learn before it is needed: help and
 come at once.
 """
 
-import json
 import re
 import sys
 import time
@@ -16,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from curvewise.base.errors import InputError, require_choice
-from curvewise.base.files import without_nan
+from curvewise.base.files import json_text
 
 if TYPE_CHECKING:
     from rich.progress import Progress
@@ -59,7 +58,7 @@ Gpus = Annotated[float, typer.Option(help="GPUs a Ray task takes; may be a fract
 
 def print_json(data: Any) -> None:
     """Print data as one line of strict JSON: what is not a number becomes null."""
-    print(json.dumps(without_nan(data), allow_nan=False))
+    print(json_text(data))
 
 
 def number_text(value: float | None, form: str = ".4f") -> str:

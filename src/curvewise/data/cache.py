@@ -6,7 +6,6 @@ makes another cache. The folder gets its name when it is complete, never before.
 of `index.json` is when the cache was last used.
 """
 
-import hashlib
 import json
 import os
 import re
@@ -25,8 +24,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from curvewise.base.errors import InputError, require_number
+from curvewise.base.files import read_json, sha256
 from curvewise.base.machine import processors
-from curvewise.data.mapped import CHUNK_BYTES, map_array, npy_header, require_space, settle
+from curvewise.data.mapped import CHUNK_BYTES, map_array, npy_header, require_space
 from curvewise.data.options import Progress
 from curvewise.data.picture import RULE, decode
 
@@ -83,15 +83,15 @@ def _slug(label: str) -> str:
 
 
 def _digest(files: Sequence[Path], size: int) -> str:
-    digest = hashlib.sha256(repr((RULE, size)).encode())
+    parts: list[str | bytes] = [repr((RULE, size))]
     for file in files:
         try:
             status = os.stat(file)
         except OSError as error:
             raise InputError(f"an image must be readable, got {file}: {error.strerror}") from None
-        digest.update(os.fsencode(os.path.abspath(file)))
-        digest.update(f"\0{status.st_size}\0{status.st_mtime_ns}\0".encode())
-    return digest.hexdigest()[:20]
+        parts.append(os.fsencode(os.path.abspath(file)))
+        parts.append(f"\0{status.st_size}\0{status.st_mtime_ns}\0")
+    return sha256(parts)[:20]
 
 
 @contextmanager
@@ -138,7 +138,8 @@ def _fill(
                     progress(f"decoding {label}", index + 1, n)
         file.seek(0)  # the header has room for another number of rows
         file.write(npy_header((n - len(broken), *shape), np.uint8))
-        settle(file)
+        file.flush()
+        os.fsync(file.fileno())  # before the folder gets its name
     index_text = json.dumps({"files": n, "size": size, "broken": broken})
     (work / "index.json").write_text(index_text, encoding="utf-8")
 
@@ -170,7 +171,7 @@ def _publish(work: Path, folder: Path) -> None:
 
 def _open(folder: Path, n: int, size: int) -> CachedImages:
     try:
-        index = json.loads((folder / "index.json").read_text(encoding="utf-8"))
+        index = read_json(folder / "index.json")
         broken = {int(row): (str(path), str(reason)) for row, path, reason in index["broken"]}
         images = map_array(folder / "images.npy")
     except (OSError, ValueError, KeyError, TypeError) as error:

@@ -16,7 +16,7 @@ FINISHED = re.compile(r"(?:[a-zA-Z0-9-]+-\d+px-[0-9a-f]{20}|features-[a-z0-9-]+)
 INTERRUPTED = re.compile(rf"\.unfinished-{FINISHED.pattern}-[0-9a-f]{{32}}")
 INSIDE = re.compile(
     r"images\.npy|index\.json|(?:rows-[0-9a-f]{20}|chunk-[0-9a-f]{32})\.npy"
-    r"|\.unfinished-[0-9a-f]{32}"
+    r"|\.unfinished-[0-9a-f]{32}(?:\.npy)?"
 )
 NEIGHBOURS = frozenset({"openml"})  # downloads that live beside the decoded images
 DAY = 86_400.0

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from curvewise.base.errors import InputError
+from curvewise.base.files import whole_file
 from curvewise.data.feature_bank import FeatureBank
 from curvewise.data.task import Task
 
@@ -37,9 +38,8 @@ def embed(
     arrays["class_names"] = np.array(task.class_names)
     if task.groups is not None:
         arrays["groups"] = np.asarray(task.groups)
-    unfinished = out.with_name(f".{out.name}.part.npz")
-    np.savez(unfinished, **arrays)
-    unfinished.replace(out)
+    with whole_file(out) as unfinished:
+        np.savez(unfinished, **arrays)
     shutil.rmtree(parts, ignore_errors=True)
     return out
 

@@ -7,7 +7,6 @@ so that a damaged file is known by its name, and a name never stands for two con
 
 import io
 import os
-import uuid
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -21,8 +20,8 @@ import torch
 from numpy.typing import NDArray
 
 from curvewise.base.errors import InputError
+from curvewise.base.files import whole_file
 from curvewise.base.machine import choose_device
-from curvewise.data.mapped import settle
 from curvewise.networks.registry import PRETRAINED, build_network, input_statistics, pixel_scale
 
 CHUNK = 256  # images between two saves
@@ -183,14 +182,8 @@ class FeatureBank:
         np.save(buffer, records, allow_pickle=False)
         name = _name_of(buffer.getvalue())
         self.folder.mkdir(parents=True, exist_ok=True)
-        unfinished = self.folder / f".unfinished-{uuid.uuid4().hex}"
-        try:
-            with unfinished.open("xb") as file:
-                file.write(buffer.getvalue())
-                settle(file)
-            unfinished.replace(self.folder / name)
-        finally:
-            unfinished.unlink(missing_ok=True)
+        with whole_file(self.folder / name) as unfinished:
+            unfinished.write_bytes(buffer.getvalue())
         return name
 
 

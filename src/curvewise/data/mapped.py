@@ -1,17 +1,15 @@
 """Arrays in files: written piece by piece, complete before they get their name, then mapped."""
 
-import hashlib
 import io
-import os
 import shutil
-import uuid
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from curvewise.base.errors import InputError
+from curvewise.base.files import sha256, whole_file
 
 CHUNK_BYTES = 2**25  # what a piece may hold in memory
 SMALL_BYTES = 2**28  # rows that are gathered in memory rather than on disk
@@ -37,16 +35,10 @@ def mapped_rows(array: NDArray[Any], rows: NDArray[np.int64]) -> NDArray[Any]:
     if not path.is_file():
         require_space(path.parent, row_bytes * len(rows))
         chunk = max(1, CHUNK_BYTES // row_bytes)
-        unfinished = path.with_name(f".unfinished-{uuid.uuid4().hex}")
-        try:
-            with unfinished.open("xb") as file:
-                file.write(npy_header((len(rows), *array.shape[1:]), array.dtype))
-                for start in range(0, len(rows), chunk):
-                    file.write(np.ascontiguousarray(array[rows[start : start + chunk]]).data)
-                settle(file)
-            unfinished.replace(path)
-        finally:
-            unfinished.unlink(missing_ok=True)
+        with whole_file(path) as unfinished, unfinished.open("wb") as file:
+            file.write(npy_header((len(rows), *array.shape[1:]), array.dtype))
+            for start in range(0, len(rows), chunk):
+                file.write(np.ascontiguousarray(array[rows[start : start + chunk]]).data)
     return map_array(path)
 
 
@@ -57,9 +49,8 @@ def _place(array: Any, rows: NDArray[np.int64]) -> Path:
         whole = whole.base
     begin = array.__array_interface__["data"][0] - whole.__array_interface__["data"][0]
     view = (str(array.filename), begin, array.shape, array.strides, array.dtype.str)
-    digest = hashlib.sha256(repr(view).encode())
-    digest.update(np.ascontiguousarray(rows, dtype=np.int64).data)
-    return Path(array.filename).with_name(f"rows-{digest.hexdigest()[:20]}.npy")
+    digest = sha256([repr(view), np.ascontiguousarray(rows, dtype=np.int64).data])
+    return Path(array.filename).with_name(f"rows-{digest[:20]}.npy")
 
 
 def map_array(path: Path) -> NDArray[Any]:
@@ -82,12 +73,6 @@ def npy_header(shape: tuple[int, ...], dtype: DTypeLike) -> bytes:
     }
     np.lib.format.write_array_header_1_0(buffer, description)
     return buffer.getvalue()
-
-
-def settle(file: BinaryIO) -> None:
-    """Bring the file to the disk, so that it may get its name."""
-    file.flush()
-    os.fsync(file.fileno())
 
 
 def require_space(folder: Path, needed: int) -> None:

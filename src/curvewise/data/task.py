@@ -1,8 +1,9 @@
 """`Task`: what every data source returns, and how it is split and thinned."""
 
-import hashlib
 import warnings
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ from numpy.typing import NDArray
 from sklearn.model_selection import StratifiedGroupKFold, train_test_split
 
 from curvewise.base.errors import InputError, require_number, require_open
+from curvewise.base.files import sha256
 from curvewise.data.imbalance import subsample_to_beta
 from curvewise.data.mapped import mapped_rows
 
@@ -121,13 +123,13 @@ class Task:
 
 def arrays_digest(*arrays: NDArray[Any] | None, about: str = "") -> str:
     """Return the sha256 (hex) of a text and of the arrays that there are."""
-    digest = hashlib.sha256(about.encode())
-    for array in arrays:
-        if array is not None:
-            digest.update(repr((array.shape, array.dtype.str)).encode())
-            for start in range(0, len(array), 4096):  # a memory map may not fit in memory
-                digest.update(np.ascontiguousarray(array[start : start + 4096]).data)
-    return digest.hexdigest()
+    return sha256(chain([about], *(_pieces(array) for array in arrays if array is not None)))
+
+
+def _pieces(array: NDArray[Any]) -> Iterator[str | memoryview]:
+    yield repr((array.shape, array.dtype.str))
+    for start in range(0, len(array), 4096):  # a memory map may not fit in memory
+        yield np.ascontiguousarray(array[start : start + 4096]).data
 
 
 def _thinning_note(beta: float, before: tuple[int, ...], after: tuple[int, ...]) -> str:

@@ -4,7 +4,6 @@ Loading executes nothing, and a changed or cut file is a clear error: the JSON c
 over itself and every tensor. Files appear under their name only when they are complete.
 """
 
-import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import asdict
@@ -17,7 +16,7 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from curvewise.base.errors import InputError
-from curvewise.base.files import whole_file
+from curvewise.base.files import sha256, whole_file
 from curvewise.base.machine import VERSION
 from curvewise.estimator.classifier import FamilyClassifier
 from curvewise.estimator.estimators import from_parts, to_parts
@@ -158,13 +157,12 @@ def read_tensors(path: str | Path, *kinds: str) -> tuple[dict[str, Tensor], dict
 
 
 def _digest(text: str, tensors: Mapping[str, Tensor]) -> str:
-    digest = hashlib.sha256(text.encode())
-    for name in sorted(tensors):
-        tensor = tensors[name]
-        digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
+    parts: list[str | memoryview] = [text]
+    for name, tensor in sorted(tensors.items()):
+        parts.append(f"{name} {tensor.dtype} {tuple(tensor.shape)}")
         if tensor.numel():  # an empty one has no bytes to view
-            digest.update(tensor.contiguous().reshape(-1).view(torch.uint8).numpy().tobytes())
-    return digest.hexdigest()
+            parts.append(tensor.contiguous().reshape(-1).view(torch.uint8).numpy().data)
+    return sha256(parts)
 
 
 def _within(tensors: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:

@@ -1,6 +1,5 @@
 """Train one model on a task into a folder: model and metrics; resumable."""
 
-import json
 import time
 import warnings
 from collections.abc import Callable, Iterator
@@ -13,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from curvewise.base.errors import InputError
-from curvewise.base.files import write_json
+from curvewise.base.files import read_json, write_json
 from curvewise.base.machine import versions
 from curvewise.data.task import Task
 from curvewise.losses.family import Objective
@@ -178,7 +177,7 @@ def _folder(folder: Path) -> Iterator[None]:
 def _require_same(folder: Path, identity: dict[str, Any]) -> None:
     """Raise `InputError` if another run was begun in the folder, by the note beside its state."""
     note = folder / RUN
-    begun = json.loads(note.read_text()) if note.exists() else identity
+    begun = read_json(note) if note.exists() else identity
     changed = [name for name in identity if begun.get(name) != identity[name]]
     if changed:
         raise InputError(

@@ -1,11 +1,11 @@
 """The page of results: every experiment that was run, with its data, figures and tables."""
 
-import json
 import shutil
 from pathlib import Path
 from typing import Any
 
 from curvewise.base.errors import InputError
+from curvewise.base.files import read_json
 from curvewise.paper.catalogue import EXPERIMENTS
 from curvewise.paper.experiment import Experiment
 from curvewise.paper.profiles import Profile
@@ -128,7 +128,7 @@ def _record(folder: Path, name: str, *, damaged: bool = True) -> dict[str, Any] 
     if not file.is_file():
         return None
     try:
-        record = json.loads(file.read_text(encoding="utf-8"))
+        record = read_json(file)
     except ValueError:
         record = None
     if not isinstance(record, dict) or not record.keys() >= RECORDED:

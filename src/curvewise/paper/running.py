@@ -1,7 +1,5 @@
 """Run an experiment: the missing part of its sweeps, its data as CSV, its tables and figures."""
 
-import hashlib
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -9,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from curvewise.base.errors import InputError
-from curvewise.base.files import write_json
+from curvewise.base.files import read_json, sha256, write_json
 from curvewise.base.machine import machine, versions
 from curvewise.paper.csv_files import read_rows, write_rows
 from curvewise.paper.experiment import Data, Experiment, Outcome, Reading, Rows
@@ -89,7 +87,7 @@ def run_experiment(
 
 def file_sum(path: Path) -> str:
     """Return a checksum of a file's content."""
-    return hashlib.sha256(path.read_bytes()).hexdigest()[:16]
+    return sha256([path.read_bytes()])[:16]
 
 
 def require_usable(folder: Path) -> None:
@@ -106,7 +104,7 @@ def require_usable(folder: Path) -> None:
 def _refuse_others(name: str, profile: Profile, folder: Path) -> None:
     """Raise if a folder holds this experiment's results of another profile or scale."""
     try:
-        record = json.loads((folder / f"{name}.json").read_text())
+        record = read_json(folder / f"{name}.json")
         found = (record["profile"], record["scale"])
     except (OSError, ValueError, TypeError, KeyError):
         return  # none, or damaged: there is nothing to lose
@@ -150,7 +148,7 @@ def read_data(name: str, folder: Path) -> Data:
     """Read an experiment's CSV files, NAME.csv or NAME-PART.csv, by their part."""
     record = folder / f"{name}.json"
     listed: Sequence[str] = (
-        json.loads(record.read_text())["data"]
+        read_json(record)["data"]
         if record.is_file()
         else sorted(file.name for file in folder.glob(f"{name}*.csv"))
     )

@@ -1,16 +1,15 @@
 """The page: one HTML file with its data, its script and the chart library inside, no network."""
 
 import base64
-import hashlib
 import html
 import json
-import os
 import re
 from functools import cache
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
+from curvewise.base.files import sha256, whole_file
 from curvewise.base.machine import VERSION
 from curvewise.report.page_data import page_data
 from curvewise.report.page_input import PageInput
@@ -46,13 +45,9 @@ def page_html(given: PageInput) -> str:
 def write_page(given: PageInput, path: Path) -> Path:
     """Write the page under its name only when it is complete."""
     text = page_html(given)
-    part = path.with_name(f".{path.name}.part")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        part.write_text(text, encoding="utf-8", newline="\n")
-        os.replace(part, path)
-    finally:
-        part.unlink(missing_ok=True)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with whole_file(path) as unfinished:
+        unfinished.write_text(text, encoding="utf-8", newline="\n")
     return path
 
 
@@ -70,7 +65,7 @@ def json_for_html(data: Any) -> str:
 
 def _policy(*scripts: str) -> str:
     hashes = " ".join(
-        f"'sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}'"
+        f"'sha256-{base64.b64encode(bytes.fromhex(sha256([script]))).decode()}'"
         for script in scripts
     )
     return (

@@ -7,8 +7,6 @@ recipe, network, features, lambda of evaluation and versions have theirs (`recip
 import csv
 import json
 import math
-import os
-import uuid
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from importlib import import_module
@@ -18,6 +16,7 @@ from types import NoneType
 from typing import Any
 
 from curvewise.base.errors import InputError, require_choice
+from curvewise.base.files import whole_file
 from curvewise.sweep.store import Record, Store, StoreError
 
 ENDINGS = (".csv", ".parquet")
@@ -54,19 +53,14 @@ def export(
     ending = require_choice("the ending of the exported file", target.suffix.lower(), ENDINGS)
     _require_free(target, overwrite)
     write = _write_csv if ending == ".csv" else _parquet_writer(target)
-    part = target.with_name(f".{uuid.uuid4().hex}.part")
     try:
-        with store.snapshot():  # two readings: the first finds the columns, the second writes
+        # Two readings: the first finds the columns, the second writes.
+        with whole_file(target) as unfinished, store.snapshot():
             columns = _columns(_rows(store, sweep))
-            count = write(part, columns, _rows(store, sweep))
-        with part.open("rb") as written:
-            os.fsync(written.fileno())
-        _require_free(target, overwrite)
-        part.replace(target)
+            count = write(unfinished, columns, _rows(store, sweep))
+            _require_free(target, overwrite)
     except OSError as error:
         raise StoreError(f"{target} cannot be written: {error.strerror or error}") from error
-    finally:
-        part.unlink(missing_ok=True)
     return count
 
 
@@ -129,7 +123,7 @@ def _common_type(types: set[type]) -> type:
 
 def _write_csv(path: Path, columns: Columns, rows: Iterator[Row]) -> int:
     count = 0
-    with path.open("x", encoding="utf-8", newline="") as file:
+    with path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(title for title, _ in columns.values())
         for row in rows:  # Python writes floats so that reading gives the same number

@@ -1,6 +1,5 @@
 """What the parts of a sweep hand each other: planned runs, problems and results."""
 
-import hashlib
 import json
 from dataclasses import dataclass, field
 from math import isfinite
@@ -10,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from curvewise.base.errors import InputError
+from curvewise.base.files import sha256
 from curvewise.base.machine import NUMERICS_VERSION
 
 State = Literal["done", "diverged", "failed"]
@@ -70,8 +70,7 @@ class PlannedRun:
         """
         known = {**vars(self), "fingerprint": fingerprint, "numerics": NUMERICS_VERSION}
         del known["label"], known["number"]
-        text = json.dumps(_canonical(known), sort_keys=True)
-        return hashlib.sha256(text.encode()).hexdigest()
+        return sha256([json.dumps(_canonical(known), sort_keys=True)])
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,5 @@
 """The problems of a sweep: tasks from the data sources, thinned, split and turned into features."""
 
-import hashlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal, cast
@@ -10,6 +9,7 @@ import torch
 from numpy.typing import NDArray
 
 from curvewise.base.errors import InputError
+from curvewise.base.files import sha256
 from curvewise.data.embed import embedded
 from curvewise.data.feature_bank import FeatureBank
 from curvewise.data.options import SourceOptions
@@ -46,11 +46,9 @@ class Problems:
             if task.kind != "image":
                 raise InputError(f"embed needs images, got {task.name} with {task.kind}")
         changes = (run.features, run.validation, run.seed, _flat(run, task))
-        digest = hashlib.sha256(f"{task.fingerprint} {changes}".encode())
-        if run.network.get("weights"):
-            digest.update(_weights_file(run).read_bytes())
+        weights = _weights_file(run).read_bytes() if run.network.get("weights") else b""
         kind = "features" if run.features or _flat(run, task) else task.kind
-        return ProblemInfo(digest.hexdigest(), kind)
+        return ProblemInfo(sha256([f"{task.fingerprint} {changes}", weights]), kind)
 
     def load(self, run: PlannedRun) -> Problem:
         """Return the arrays that a run trains and is tested on."""
