@@ -31,8 +31,8 @@ import curvewise as cw
 from _measure import Result, main
 from curvewise.data.fashion import read_fashion_mnist
 from curvewise.data.options import SourceOptions
+from curvewise.estimator.fitting import Settings
 from curvewise.estimator.inputs import TableInputs
-from curvewise.estimator.settings import Settings
 from curvewise.training.model import logits_at
 
 SEEDS, MEMBERS = 3, 18

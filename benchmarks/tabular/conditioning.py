@@ -25,8 +25,8 @@ from benchmarks.tabular.datasets import BASES, bases_of_half, folds, load, seed_
 from benchmarks.tabular.ranking import DIGITS
 
 from curvewise.base.errors import InputError
+from curvewise.estimator.fitting import Settings
 from curvewise.estimator.inputs import TableInputs
-from curvewise.estimator.settings import Settings
 from curvewise.losses.family import LinearDensity, LossFamily
 from curvewise.roc.curve import auc
 from curvewise.roc.ensemble import ensemble_score

@@ -19,7 +19,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import curvewise as cw
 from curvewise.base.errors import InputError
-from curvewise.estimator.fitting import held_out, split_off
+from curvewise.estimator.inputs import held_out, split_off
 
 FAST = {
     "n_members": 6,

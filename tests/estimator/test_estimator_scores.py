@@ -12,10 +12,10 @@ from torch import nn
 
 import curvewise as cw
 from curvewise.base.errors import InputError
-from curvewise.estimator import ensemble, fitting, recalibration
+from curvewise.estimator import classifier, ensemble, fitting
+from curvewise.estimator.classifier import fit_recalibration, prior_shift
 from curvewise.estimator.ensemble import Member, Reader
 from curvewise.estimator.fitting import take_in_scale
-from curvewise.estimator.recalibration import fit_recalibration, prior_shift
 from curvewise.networks.conditioning import condition
 from curvewise.networks.small import MLP
 from curvewise.training.stacked import fit_stacked
@@ -282,7 +282,7 @@ def test_the_shift_of_many_classes():
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("classes", [2, 3])
 def test_recalibration_without_a_penalty_is_logistic_regression(monkeypatch, weighted, classes):
-    monkeypatch.setattr(recalibration, "STRENGTH", 1e-9)
+    monkeypatch.setattr(classifier, "STRENGTH", 1e-9)
     rng = np.random.default_rng(1)
     truth = rng.normal(size=(800, classes)) * 2
     p = np.exp(log_softmax(truth, axis=1))
@@ -310,7 +310,7 @@ def test_recalibration_keeps_the_order_and_believes_few_rows_little():
     against = np.stack([np.zeros(200), rng.normal(size=200)], axis=1)
     codes = (against[:, 1] < 0).astype(int)  # the scores say the opposite
     found = fit_recalibration(against, codes)
-    assert found.slope == recalibration.LEAST_SLOPE
+    assert found.slope == classifier.LEAST_SLOPE
     odds = against[:, 1] - against[:, 0]
     after = found(against)
     assert np.array_equal(np.argsort(after[:, 1] - after[:, 0]), np.argsort(odds))

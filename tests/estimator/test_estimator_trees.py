@@ -9,7 +9,8 @@ from sklearn.metrics import roc_auc_score
 
 import curvewise as cw
 from curvewise.base.errors import InputError
-from curvewise.estimator.fitting import held_out, spread, weigh
+from curvewise.estimator.ensemble import spread, weigh
+from curvewise.estimator.inputs import held_out
 from curvewise.estimator.trees import Trees, grow_trees, trees_for
 
 RNG = np.random.default_rng(0)

@@ -1,54 +1,55 @@
-"""What both estimators share: scikit-learn's methods over an `Ensemble`."""
+"""What both estimators share: scikit-learn's methods over an `Ensemble`, recalibrated."""
 
-import sys
-import time
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from reprlib import repr as brief
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import torch
 from joblib import effective_n_jobs  # type: ignore[import-untyped]
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
+from scipy.optimize import minimize
 from scipy.special import expit, log_softmax, logsumexp, softmax
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils import check_consistent_length, check_random_state
+from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
+from torch import nn
 
-from curvewise.base.errors import InputError
+from curvewise.base.errors import InputError, require_open
 from curvewise.estimator.ensemble import Ensemble
-from curvewise.estimator.fitting import fit_ensemble, split_off
-from curvewise.estimator.inputs import (
-    Inputs,
-    Rows,
-    TableInputs,
-    as_given,
-    checked_groups,
-    checked_labels,
-    checked_weight,
-    inputs_for,
-)
-from curvewise.estimator.recalibration import Recalibration, fit_recalibration, prior_shift
-from curvewise.estimator.settings import Settings
+from curvewise.estimator.fitting import Settings, fit_ensemble, printed
+from curvewise.estimator.inputs import Inputs, Rows, TableInputs, as_given, inputs_for, split_off
 from curvewise.roc.operating import OperatingPoint
 
 Array = NDArray[Any]
 Floats = NDArray[np.float64]
+STRENGTH = 5.0  # of the belief that nothing is to be changed, in units of log-likelihood
+LEAST_SLOPE = 0.05  # above 0, so that every row keeps its place
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class FamilyClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[misc]
     """An ensemble over losses as a scikit-learn classifier; see `LCTClassifier`."""
 
-    ensemble_: Ensemble
-    inputs_: Inputs
-    recalibration_: Recalibration
-    classes_: Array
-    class_counts_: Array
-    _rows_sum: int
+    n_members: int = 18
+    trees: int = 0
+    hidden: Sequence[int] = (64, 64)
+    steps: int | None = None
+    batch_size: int | None = None
+    learning_rate: float = 2e-3
+    weight_decay: float = 1.0
+    backbone: str | None = None
+    network: Callable[[tuple[int, ...], int], nn.Module] | None = None
+    prior: float | Sequence[float] | None = None
+    calibration_fraction: float = 0.0
+    warm_start: bool = False
+    n_jobs: int | None = None
+    random_state: Any = None
+    verbose: int = 0
 
     @abstractmethod
     def _settings(self) -> Settings:
@@ -72,29 +73,18 @@ class FamilyClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[mis
         again = self.warm_start and hasattr(self, "ensemble_")
         X = as_given(X)
         validate_data(self, X, y, skip_check_array=True, reset=not again)
-        labels = checked_labels(y)
-        check_consistent_length(X, labels)
-        weight = checked_weight(sample_weight, X)
-        rows = Rows(X, labels, weight, checked_groups(groups, len(labels)))
-        if weight is not None and not weight.all():  # a row of weight 0 is not there
-            rows = rows.some(weight > 0)
-        classes, codes = np.unique(rows.y, return_inverse=True)
-        if len(classes) < 2:
-            where = "" if weight is None else " in rows of a weight above 0"
-            raise InputError(
-                f"y must hold two or more classes{where}, got one class: {classes[:1].tolist()}"
-            )
+        classes, rows = Rows.of(X, y, sample_weight, groups)
         prior_shift(self.prior, np.ones(len(classes)))  # refused before the training, if at all
         if again and not np.array_equal(classes, self.classes_):
             raise InputError("warm_start needs the classes of the first fit, got others")
         if again and settings.n_members == self.ensemble_.n_trained:
             warnings.warn("warm_start without a larger n_members trains nothing", stacklevel=3)
             return self
-        self.classes_ = classes
+        self.classes_: Array = classes
         if not again:  # later fits must set the same rows aside
             self._seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         with threads(self.n_jobs):
-            self._train(rows._replace(y=codes), settings, again)
+            self._train(rows, settings, again)
         return self
 
     def _train(self, rows: Rows, settings: Settings, again: bool) -> None:
@@ -107,7 +97,7 @@ class FamilyClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[mis
             self.inputs_.check(rows.x)
             x = np.concatenate(list(self.inputs_.blocks(rows.x)))
         else:
-            self.inputs_ = inputs_for(rows.x, self.backbone)
+            self.inputs_: Inputs = inputs_for(rows.x, self.backbone)
             x = self.inputs_.fit(rows.x)
         rows = rows._replace(x=x)
         rows_sum = rows.checksum()
@@ -119,7 +109,7 @@ class FamilyClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[mis
             )
         if not isinstance(self.inputs_, TableInputs):
             settings = replace(settings, trees=0)  # a backbone's features are no table's columns
-        self.ensemble_ = fit_ensemble(
+        self.ensemble_: Ensemble = fit_ensemble(
             rows,
             settings,
             seed=self._seed,
@@ -127,26 +117,24 @@ class FamilyClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[mis
             before=self.ensemble_ if again else None,
             on_progress=printed(type(self).__name__) if self.verbose else None,
         )
-        self._rows_sum = rows_sum
+        self._rows_sum: int = rows_sum
         self._grouped = rows.group is not None
         left_out = self.ensemble_.left_out_scores
-        self.recalibration_ = fit_recalibration(left_out, rows.y, rows.weight)
-        self.class_counts_ = counts
+        self.recalibration_: Recalibration = fit_recalibration(left_out, rows.y, rows.weight)
+        self.class_counts_: Array = counts
         self.class_weights_ = np.bincount(rows.y, rows.weight).astype(np.float64)
         judged = ~np.isnan(left_out[:, 0])
-        few = "one row" if counts.min() < 2 else "the only group"
         if counts.min() < 2 or (settings.n_members > 1 and not judged.any()):
+            few = "one row" if counts.min() < 2 else "the only group"
             warnings.warn(
                 f"{few} of a class (class counts {brief(counts.tolist())}) cannot be left out for "
                 "checking, so probabilities may be far off; the order of rows is what was learnt",
                 stacklevel=4,
             )
-        self.out_of_fold_ = left_out[judged]
-        self.out_of_fold_labels_ = rows.y[judged]
-        self.calibration_scores_ = left_out[:0]
+        self.out_of_fold_, self.out_of_fold_labels_ = left_out[judged], rows.y[judged]
+        self.calibration_scores_, self.calibration_labels_ = left_out[:0], aside.y
         if len(out):
             self.calibration_scores_ = self.ensemble_.scores(self.inputs_.blocks(aside.x))
-        self.calibration_labels_ = aside.y
 
     @property
     def tree_share_(self) -> float:
@@ -157,27 +145,26 @@ class FamilyClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[mis
     @property
     def positive_class_(self) -> Any:
         """The rare class of two, which operating points are about."""
-        check_is_fitted(self)
-        return self.classes_[self._rare()]
+        return self.classes_[self._rare("the rare class")]
 
-    def _rare(self) -> int:
-        self._two_classes("the rare class")
+    def _rare(self, what: str) -> int:
+        """Return the place of the rare class, which `what` needs two classes for."""
+        check_is_fitted(self)
+        if len(self.classes_) != 2:
+            raise InputError(f"{what} needs two classes, got {len(self.classes_)}")
         return self._rarest()
 
     def _rarest(self) -> int:
         """Return the place of the rarest class, of equal ones the last."""
         return len(self.classes_) - 1 - int(np.argmin(self.class_counts_[::-1]))
 
-    def _two_classes(self, what: str) -> None:
-        check_is_fitted(self)
-        if len(self.classes_) != 2:
-            raise InputError(f"{what} needs two classes, got {len(self.classes_)}")
+    def _prior_shift(self) -> Floats:
+        """Return by how much the wanted prior raises log-probabilities (C,)."""
+        return prior_shift(self.prior, self.class_weights_, self._rarest())
 
     def _adjusted(self, scores: Floats) -> Floats:
         """Return log-probabilities (n, C), up to a constant, for the wanted prior."""
-        adjusted = self.recalibration_(scores)
-        adjusted += self._prior_shift()
-        return adjusted
+        return self.recalibration_(scores) + self._prior_shift()
 
     def _name_of_scores(self, tau: float | None) -> str:
         """Return a name of this fit and, for log-odds, of the prior that they are shifted to.
@@ -189,15 +176,6 @@ class FamilyClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[mis
         values = [self._rows_sum, recalibration.slope, *recalibration.offset, *prior]
         return f"{self.ensemble_.checksum(np.array(values)):08x}"
 
-    def _prior_shift(self) -> Floats:
-        """Return by how much the wanted prior raises log-probabilities (C,)."""
-        return prior_shift(self.prior, self.class_weights_, self._rarest())
-
-    def _scores(self, X: Any) -> Floats:
-        rows = self._seen(X)
-        with threads(self.n_jobs):
-            return self._adjusted(self.ensemble_.scores(self.inputs_.blocks(rows)))
-
     def _seen(self, X: Any) -> Any:
         """Return rows to score, checked to be of the kind that fit has seen."""
         check_is_fitted(self)
@@ -205,6 +183,19 @@ class FamilyClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[mis
         self.inputs_.check(rows)
         validate_data(self, rows, reset=False, skip_check_array=True)
         return rows
+
+    def _scores(self, X: Any) -> Floats:
+        rows = self._seen(X)
+        with threads(self.n_jobs):
+            return self._adjusted(self.ensemble_.scores(self.inputs_.blocks(rows)))
+
+    def _at_taus(self, X: Any, taus: Any) -> Floats:
+        """Return `score_samples` at each of some taus, (n, len(taus))."""
+        rows, rare = self._seen(X), self._rarest()
+        with threads(self.n_jobs):
+            logits = self.ensemble_.logits(self.inputs_.blocks(rows), taus)
+        others = np.delete(logits, rare, axis=2)
+        return np.asarray(logits[:, :, rare] - logsumexp(others, axis=2))
 
     def decision_function(self, X: Any) -> Floats:
         """Return calibrated log-odds: (n,) of `classes_[1]`, or (n, C) of each class of more."""
@@ -233,7 +224,7 @@ class FamilyClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[mis
             return np.asarray(self.classes_[most])
         if not isinstance(at, OperatingPoint):
             raise InputError(f"at must be an OperatingPoint, got {type(at).__name__}")
-        rare = self._rare()
+        rare = self._rare("the rare class")
         if at.scored_by != self._name_of_scores(at.tau):
             raise InputError(
                 "at must be a point that this model's choose_operating_point gave at its present "
@@ -248,8 +239,8 @@ class FamilyClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[mis
 
         Operating points of the estimator are thresholds of these.
         """
-        self._two_classes("rare_log_odds")
-        scores, rare = self._scores(X), self._rare()
+        rare = self._rare("rare_log_odds")
+        scores = self._scores(X)
         return np.asarray(scores[:, rare] - scores[:, 1 - rare])
 
     def score_samples(self, X: Any, tau: float | None = None) -> Floats:
@@ -260,14 +251,6 @@ class FamilyClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[mis
         """
         return self._at_taus(X, [tau])[:, 0]
 
-    def _at_taus(self, X: Any, taus: Any) -> Floats:
-        rows = self._seen(X)
-        rare = self._rarest()
-        with threads(self.n_jobs):
-            logits = self.ensemble_.logits(self.inputs_.blocks(rows), taus)
-        others = np.delete(logits, rare, axis=2)
-        return np.asarray(logits[:, :, rare] - logsumexp(others, axis=2))
-
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
@@ -275,21 +258,6 @@ class FamilyClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[mis
         tags.input_tags.categorical = True
         tags.input_tags.three_d_array = False
         return tags
-
-
-def printed(name: str) -> Callable[[int, int], None]:
-    """Return a callback that writes a line at every tenth of the steps, with the time so far."""
-    started, tenths = time.perf_counter(), 0
-
-    def tell(done: int, total: int) -> None:
-        nonlocal tenths
-        if 10 * done // total > tenths:
-            tenths = 10 * done // total
-            seconds = time.perf_counter() - started
-            line = f"{name}: {10 * tenths} % of {total:,} steps, {seconds:.1f} s"
-            print(line, file=sys.stderr, flush=True)
-
-    return tell
 
 
 @contextmanager
@@ -303,3 +271,84 @@ def threads(n_jobs: int | None) -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(before)
+
+
+class Recalibration(NamedTuple):
+    """Log-probabilities (n, C), up to a constant, become ``slope * scores + offset``."""
+
+    slope: float
+    offset: Floats
+
+    def __call__(self, scores: Floats) -> Floats:
+        """Return the scores with slope and offset (C,)."""
+        return scores * self.slope + self.offset
+
+
+def fit_recalibration(
+    scores: Floats, codes: NDArray[np.int64], weight: Floats | None = None
+) -> Recalibration:
+    r"""Return the slope a and the offsets b that make the labels most likely (Platt 1999).
+
+    Weight decay leaves log-odds too flat, and few rows leave them too steep. One slope for all
+    keeps the order of the rows. The penalty :math:`5 ((a-1)^2 + \sum_c b_c^2)` holds both near
+    "change nothing" where there are few rows. Rows of NaN were not left out by any member; where
+    those left out lack a class, nothing is changed.
+
+    >>> scores = np.log(np.array([[0.8, 0.2], [0.4, 0.6]] * 50))
+    >>> fitted = fit_recalibration(scores, np.array([0, 1] * 50))
+    >>> bool(fitted.slope > 1.2)
+    True
+    """
+    n_classes = int(codes.max()) + 1
+    held = ~np.isnan(scores[:, 0])
+    if len(np.unique(codes[held])) < n_classes:  # a class that is never seen would be ruled out
+        return Recalibration(1.0, np.zeros(n_classes))
+    own, labels = scores[held], codes[held]
+    share = np.ones(len(own)) if weight is None else weight[held]
+    own = own - own.mean(axis=1, keepdims=True)
+    truth = np.eye(n_classes)[labels]
+
+    def cost(values: Floats) -> tuple[float, Floats]:
+        slope, offset = values[0], values[1:]
+        logits = slope * own + offset
+        peak = logits.max(axis=1, keepdims=True)
+        log_sum = peak[:, 0] + np.log(np.exp(logits - peak).sum(axis=1))
+        errors = share[:, None] * (softmax(logits, axis=1) - truth)
+        gradient = np.array([(errors * own).sum(), *errors.sum(axis=0)])
+        likelihood = (share * (log_sum - logits[np.arange(len(own)), labels])).sum()
+        change = np.array([slope - 1, *offset])
+        return float(likelihood + STRENGTH * change @ change), gradient + 2 * STRENGTH * change
+
+    start = np.array([1.0, *np.zeros(n_classes)])
+    bounds = [(LEAST_SLOPE, None)] + [(None, None)] * n_classes
+    best = minimize(cost, start, jac=True, method="L-BFGS-B", bounds=bounds).x
+    return Recalibration(float(best[0]), np.asarray(best[1:]))
+
+
+def prior_shift(
+    prior: float | Sequence[float] | None, class_counts: ArrayLike, rare: int = 1
+) -> Floats:
+    """Return what to add to log-probabilities (C,) for another prior than the training rows'.
+
+    `class_counts` are those of the rows, or the sums of their weights. `prior` is the probability
+    of the class `rare` of two, or of each class.
+
+    >>> prior_shift(0.5, [75, 25]).round(2)
+    array([-0.41,  0.69])
+    """
+    counts = np.asarray(class_counts, np.float64)
+    if prior is None:
+        return np.zeros(len(counts))
+    if np.ndim(prior) == 0:
+        if len(counts) != 2:
+            raise InputError(f"prior must hold {len(counts)} probabilities, got {prior!r}")
+        share = require_open("prior", prior, 0, 1)  # type: ignore[arg-type]
+        wanted = np.where(np.arange(2) == rare, share, 1 - share)
+    else:
+        wanted = np.array([require_open("each prior", p, 0, 1) for p in prior])  # type: ignore[union-attr]
+        if len(wanted) != len(counts) or abs(wanted.sum() - 1) > 1e-6:
+            raise InputError(
+                f"prior must hold {len(counts)} probabilities that sum to 1, got {wanted.tolist()}"
+            )
+    shift: Floats = np.log(wanted) - np.log(counts / counts.sum())
+    return shift

@@ -5,23 +5,24 @@ without running code.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from curvewise.base.errors import InputError, require_open
-from curvewise.estimator.classifier import FamilyClassifier
+from curvewise.estimator.classifier import FamilyClassifier, Recalibration
 from curvewise.estimator.ensemble import Ensemble, Member
+from curvewise.estimator.fitting import Settings
 from curvewise.estimator.inputs import inputs_from_dict
 from curvewise.estimator.operating import PointClassifier
-from curvewise.estimator.recalibration import Recalibration
-from curvewise.estimator.settings import Settings
 from curvewise.estimator.trees import Trees
 from curvewise.losses.family import LossFamily
 
 
+@dataclass(eq=False, repr=False)
 class LCTClassifier(PointClassifier):
     """Classifier for a rare class: an ensemble over a family of losses, with nothing to tune.
 
@@ -71,42 +72,10 @@ class LCTClassifier(PointClassifier):
     (2, 2)
     """
 
-    def __init__(
-        self,
-        n_members: int = 18,
-        *,
-        trees: int = 300,
-        hidden: Sequence[int] = (64, 64),
-        tau_range: tuple[float, float] = (0.0, 3.0),
-        steps: int | None = None,
-        batch_size: int | None = None,
-        learning_rate: float = 2e-3,
-        weight_decay: float = 1.0,
-        backbone: str | None = None,
-        network: Callable[[tuple[int, ...], int], nn.Module] | None = None,
-        prior: float | Sequence[float] | None = None,
-        calibration_fraction: float = 0.0,
-        warm_start: bool = False,
-        n_jobs: int | None = None,
-        random_state: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        self.n_members = n_members
-        self.trees = trees
-        self.hidden = hidden
-        self.tau_range = tau_range
-        self.steps = steps
-        self.batch_size = batch_size
-        self.learning_rate = learning_rate
-        self.weight_decay = weight_decay
-        self.backbone = backbone
-        self.network = network
-        self.prior = prior
-        self.calibration_fraction = calibration_fraction
-        self.warm_start = warm_start
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
+    n_members: int = 18
+    _: KW_ONLY
+    trees: int = 300
+    tau_range: tuple[float, float] = (0.0, 3.0)
 
     def _settings(self) -> Settings:
         tau = self.tau_range
@@ -115,6 +84,7 @@ class LCTClassifier(PointClassifier):
         return Settings.of(self, tau=tuple(tau))
 
 
+@dataclass(eq=False, repr=False)
 class VSClassifier(PointClassifier):
     """As `LCTClassifier`, with one fixed vector-scaling loss: members differ in scaling and seed.
 
@@ -127,46 +97,9 @@ class VSClassifier(PointClassifier):
     array([0, 1])
     """
 
-    def __init__(
-        self,
-        omega: float | Sequence[float] = 0.5,
-        gamma: float = 0.0,
-        tau: float = 0.0,
-        *,
-        n_members: int = 18,
-        trees: int = 0,
-        hidden: Sequence[int] = (64, 64),
-        steps: int | None = None,
-        batch_size: int | None = None,
-        learning_rate: float = 2e-3,
-        weight_decay: float = 1.0,
-        backbone: str | None = None,
-        network: Callable[[tuple[int, ...], int], nn.Module] | None = None,
-        prior: float | Sequence[float] | None = None,
-        calibration_fraction: float = 0.0,
-        warm_start: bool = False,
-        n_jobs: int | None = None,
-        random_state: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        self.omega = omega
-        self.gamma = gamma
-        self.tau = tau
-        self.n_members = n_members
-        self.trees = trees
-        self.hidden = hidden
-        self.steps = steps
-        self.batch_size = batch_size
-        self.learning_rate = learning_rate
-        self.weight_decay = weight_decay
-        self.backbone = backbone
-        self.network = network
-        self.prior = prior
-        self.calibration_fraction = calibration_fraction
-        self.warm_start = warm_start
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
+    omega: float | Sequence[float] = 0.5
+    gamma: float = 0.0
+    tau: float = 0.0
 
     def _settings(self) -> Settings:
         if not isinstance(self.omega, Sequence) or isinstance(self.omega, str):
@@ -174,9 +107,8 @@ class VSClassifier(PointClassifier):
         return Settings.of(self, fixed=(self.omega, self.gamma, self.tau))
 
 
-KINDS: dict[str, type[FamilyClassifier]] = {
-    "LCTClassifier": LCTClassifier,
-    "VSClassifier": VSClassifier,
+KINDS: dict[str, Callable[..., FamilyClassifier]] = {
+    kind.__name__: kind for kind in (LCTClassifier, VSClassifier)
 }
 ARRAYS = (
     "out_of_fold_",

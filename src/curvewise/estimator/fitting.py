@@ -1,46 +1,208 @@
-"""Training an ensemble: who leaves out which rows, and what each is worth by them."""
+"""Training an ensemble: sizes, families and recipe by the number of rows, then its members."""
 
+import sys
+import time
 from collections.abc import Callable, Sequence
-from copy import copy
-from dataclasses import replace
+from dataclasses import dataclass, fields
+from math import sqrt
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from scipy.special import logsumexp
-from sklearn.model_selection import (
-    GroupShuffleSplit,
-    StratifiedGroupKFold,
-    StratifiedKFold,
-    StratifiedShuffleSplit,
-)
-from torch import Tensor
+from torch import Tensor, nn
 
-from curvewise.base.errors import InputError
-from curvewise.estimator.ensemble import SHARPNESS, Ensemble, Member, Reader, shares
-from curvewise.estimator.inputs import Rows
-from curvewise.estimator.settings import FOLDS, SCALINGS, SNAPSHOTS, Settings
-from curvewise.estimator.trees import Trees, grow_trees, trees_for
-from curvewise.networks.conditioning import Conditioned
-from curvewise.networks.registry import Normalization
-from curvewise.roc.curve import auc
-from curvewise.roc.many import macro_auc
+from curvewise.base.errors import InputError, require_number, require_open
+from curvewise.estimator.ensemble import Ensemble, Member, join, judge, weigh
+from curvewise.estimator.inputs import Rows, held_out, some_rows
+from curvewise.estimator.trees import grow_trees, trees_for
+from curvewise.losses.family import LinearDensity, LossFamily
+from curvewise.networks.conditioning import Conditioned, find_last_linear
+from curvewise.networks.registry import Normalization, build_network
 from curvewise.tables.quantiles import column_weights
 from curvewise.training.batches import seen_class_counts
+from curvewise.training.loop import conditioned
+from curvewise.training.recipe import Recipe
 from curvewise.training.stacked import fit_stacked
 
 Array = NDArray[Any]
 Floats = NDArray[np.float64]
-Codes = NDArray[np.int64]
+FOLDS = 6
+SCALINGS = ("mild", "none", "strong")
+SNAPSHOTS = (0.4, 0.6, 0.8)  # of training; the end is the fourth
+# Members go through these side by side. Omega goes with the scaling, as both have three values.
+OMEGAS = (0.5, 0.7, 0.9)
+GAMMAS = (0.0, 0.1, 0.2)
+HEIGHTS = (0.0, 0.15, 0.33, 0.5)
+EVALUATED = (0.0, 1 / 3, 2 / 3, 1.0)  # where in the range of tau models are read
+CNN_STEPS = 600
 WEIGHED_ROWS = 8_000  # from which the weights of columns are taken, at most
 LEAST_SHARE = 0.05  # networks that count less than this share of the best are dropped
 MOST = 2  # networks that are kept of each member's training, which leaves four,
 MANY_ROWS = 20_000  # and 1 above so many rows: who has them, scores more of them
-# A forest of m trees ranks worse than a large one by about 1.2 / m in AUC: 50 trees lost 0.02 on
-# the benchmark's development half, 9 trees 0.05 to 0.12 on generated tables. Fewer are no measure.
-HANDICAP, MOST_HANDICAP = 1.2, 0.1
-TREE_SHARPNESS = 0.05  # the AUC by which trees must be worse than networks to count e times less
+
+
+def steps_for(n: int) -> int:
+    """Return how many steps a member trains on n rows of a table.
+
+    Between 180 and 600, as sqrt(n), for up to 10,000 rows; as sqrt(n) again beyond, for larger
+    batches as well (`batch_size_for`), so that time grows less than n.
+
+    >>> steps_for(100), steps_for(1000), steps_for(10_000), steps_for(1_000_000)
+    (180, 379, 600, 6000)
+    """
+    return round(6 * sqrt(n) if n > 10_000 else 0.6 * min(1000, max(300, 20 * sqrt(n))))
+
+
+def batch_size_for(n: int) -> int:
+    """Return the batch size for n rows.
+
+    >>> [batch_size_for(n) for n in (500, 5000, 50_000, 100_000, 1_000_000)]
+    [64, 128, 256, 512, 1024]
+    """
+    return 64 << int(np.searchsorted((1000, 10_000, 100_000, 1_000_000), n, side="right"))
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How members are trained.
+
+    `fixed` is (omega, gamma, tau) of one loss for all; without it, each has a family of its own
+    with tau drawn from `tau`. `trees` are grown beside them on tables.
+    """
+
+    n_members: int = 18
+    hidden: tuple[int, ...] = (64, 64)
+    tau: tuple[float, float] = (0.0, 3.0)
+    fixed: tuple[float | Sequence[float], float, float] | None = None
+    steps: int | None = None
+    batch_size: int | None = None
+    learning_rate: float = 2e-3
+    weight_decay: float = 1.0
+    network: Callable[[tuple[int, ...], int], nn.Module] | None = None
+    trees: int = 0
+
+    @classmethod
+    def of(cls, estimator: Any, **loss: Any) -> "Settings":
+        """Return the settings of an estimator's parameters, or raise what is wrong with them."""
+        names = {field.name for field in fields(cls)} - {"tau", "fixed"}
+        values = {name: getattr(estimator, name) for name in names}
+        for name, least in (("n_members", 1), ("trees", 0), ("steps", 1), ("batch_size", 2)):
+            value = values[name]
+            if value is None and name in ("steps", "batch_size"):
+                continue
+            # A whole number may be a float; True is none.
+            if isinstance(value, bool) or value != int(require_number(name, value, least)):
+                raise InputError(f"{name} must be a whole number >= {least}, got {value!r}")
+            values[name] = int(value)
+        hidden = values["hidden"]
+        if isinstance(hidden, str) or not isinstance(hidden, Sequence | np.ndarray):
+            raise InputError(f"hidden must be a list of layer widths, got {hidden!r}")
+        require_number("calibration_fraction", estimator.calibration_fraction, 0, 0.9)
+        require_open("learning_rate", estimator.learning_rate, 0, float("inf"))
+        require_number("weight_decay", estimator.weight_decay, 0)
+        if not isinstance(estimator.warm_start, bool | np.bool_):
+            raise InputError(f"warm_start must be True or False, got {estimator.warm_start!r}")
+        if not isinstance(estimator.verbose, int | np.integer):
+            raise InputError(f"verbose must be a whole number, got {estimator.verbose!r}")
+        settings = cls(**{**values, "hidden": tuple(hidden)}, **loss)
+        settings.family(0)  # its numbers are checked there
+        return settings
+
+    def family(self, k: int) -> LossFamily:
+        """Return the family of losses that member k is trained with."""
+        if self.fixed is not None:
+            return LossFamily(*self.fixed, reduction="expected_mean")
+        low, high = self.tau
+        if low >= high:
+            raise InputError(f"tau_range must be (low, high) with low < high, got {self.tau}")
+        height = HEIGHTS[k % len(HEIGHTS)] * 3 / (high - low)
+        return LossFamily(
+            OMEGAS[k % len(OMEGAS)],
+            GAMMAS[k // 2 % len(GAMMAS)],
+            LinearDensity(low, high, height),
+            reduction="expected_mean",
+        )
+
+    def taus(self) -> tuple[float, ...]:
+        """Return the values of tau whose log-odds are averaged."""
+        low, high = self.tau
+        return tuple(low + share * (high - low) for share in EVALUATED)
+
+    def is_mlp(self, in_shape: tuple[int, ...]) -> bool:
+        """Tell whether members are our own networks on a table: inputs of others stay as they are.
+
+        Others may begin with anything, which could not take in a scale, nor noise.
+        """
+        return len(in_shape) == 1 and self.network is None
+
+    def build(self, in_shape: tuple[int, ...], n_classes: int, seed: int) -> nn.Module:
+        """Return a member's network."""
+        if self.network is not None:
+            return _built(self.network, in_shape, n_classes, seed)
+        name, options = (
+            ("mlp", {"hidden": self.hidden}) if len(in_shape) == 1 else ("small-cnn", {})
+        )
+        return build_network(name, in_shape=in_shape, n_classes=n_classes, seed=seed, **options)
+
+    def untrained(
+        self, family: LossFamily, in_shape: tuple[int, ...], n_classes: int
+    ) -> Conditioned:
+        """Return a member's network with its FiLM, for weights that are there already."""
+        body = self.build(in_shape, n_classes, seed=0)
+        return conditioned(body, family, self.recipe(1, in_shape, seed=0))
+
+    def match(self, ensemble: Ensemble) -> bool:
+        """Tell whether members are of the shape these settings give, and read where they say."""
+        network = ensemble.members[0].network
+        assert isinstance(network.linear, nn.Linear)
+        ours = self.untrained(self.family(0), ensemble.in_shape, network.linear.out_features)
+        shapes, wanted = (
+            {name: value.shape for name, value in one.state_dict().items()}
+            for one in (network, ours)
+        )
+        return shapes == wanted and self.taus() == tuple(ensemble.taus)
+
+    def recipe(self, n: int, in_shape: tuple[int, ...], seed: int) -> Recipe:
+        """Return the recipe for n rows of a shape."""
+        return Recipe(
+            steps=self.steps or (CNN_STEPS if len(in_shape) == 3 else steps_for(n)),
+            batch_size=min(self.batch_size or batch_size_for(n), max(2, n)),
+            minority_per_batch=1,
+            optimizer="adamw",
+            lr=self.learning_rate,
+            weight_decay=self.weight_decay,
+            # Noise on the columns: many rows need no blurring.
+            input_noise=0.5 * min(1.0, 20_000 / n) if self.is_mlp(in_shape) else 0.0,
+            schedule="cosine",
+            film_hidden=32,
+            scale_lambda=True,
+            compile="never",
+        ).with_seed(seed)
+
+
+def _built(network: Any, in_shape: tuple[int, ...], n_classes: int, seed: int) -> nn.Module:
+    """Return what a user's function builds, tried on rows of a shape before anything is trained."""
+    if not callable(network):
+        raise InputError(f"network must be a function of (in_shape, n_classes), got {network!r}")
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        body = network(in_shape, n_classes)
+        if not isinstance(body, nn.Module):
+            raise InputError(f"network must return an nn.Module, got {type(body).__name__}")
+        last = body.get_submodule(find_last_linear(body))
+        if last.out_features != n_classes:
+            raise InputError(f"network must give {n_classes} logits, got {last.out_features}")
+        mode, device = body.training, next(body.parameters()).device
+        try:  # lazy layers draw their weights here; eval: batch statistics stay
+            with torch.no_grad():
+                body.eval()(torch.zeros(2, *in_shape, device=device))
+        except (RuntimeError, TypeError, ValueError, IndexError) as error:
+            reason, *_ = str(error).splitlines() or [type(error).__name__]
+            raise InputError(
+                f"network must take rows of the shape {in_shape} that it is told, got: {reason}"
+            ) from error
+        return body.train(mode)
 
 
 def fit_ensemble(
@@ -57,22 +219,24 @@ def fit_ensemble(
     With an ensemble from `before`, only members beyond its number are trained, and join it and
     its trees.
     """
-    x, y = rows.x, rows.y
+    x, y, in_shape = rows.x, rows.y, rows.x.shape[1:]
+    if before is not None and settings.n_members <= before.n_trained:
+        raise InputError(
+            f"warm_start needs n_members above the {before.n_trained} there are, got "
+            f"{settings.n_members}"
+        )
+    if before is not None and not settings.match(before):
+        raise InputError(
+            "warm_start needs the hidden, tau_range and network of the first fit, got others"
+        )
+    numbers = range(before.n_trained if before else 0, settings.n_members)
     fold = held_out(y, FOLDS if settings.n_members > 1 else 1, seed, rows.group)
-    members = train_members(
-        new_members(settings, before),
-        rows,
-        fold,
-        settings,
-        seed,
-        normalization=normalization,
-        on_progress=on_progress,
-    )
+    options = {"normalization": normalization, "on_progress": on_progress}
     ensemble = Ensemble(
-        members,
+        train_members(numbers, rows, fold, settings, seed, **options),
         n_trained=settings.n_members,
         taus=settings.taus(),
-        in_shape=x.shape[1:],
+        in_shape=in_shape,
         normalization=normalization,
         out_of_fold=np.full((len(x), int(y.max()) + 1), np.nan),
     )
@@ -81,7 +245,7 @@ def fit_ensemble(
     if before is not None:
         join(ensemble, before)
     ensemble.prune(LEAST_SHARE, settings.n_members * (MOST if len(x) <= MANY_ROWS else 1))
-    number = trees_for(len(x), settings.trees) if settings.is_mlp(x.shape[1:]) else 0
+    number = trees_for(len(x), settings.trees) if settings.is_mlp(in_shape) else 0
     if number == 0 or np.isnan(ensemble.out_of_fold).all():  # nothing could judge them
         ensemble.trees = None
         return ensemble
@@ -91,28 +255,17 @@ def fit_ensemble(
     return ensemble
 
 
-def new_members(settings: Settings, before: Ensemble | None) -> range:
-    """Return the numbers of the members to train: those that a warm start does not have yet."""
-    if before is None:
-        return range(settings.n_members)
-    if settings.n_members <= before.n_trained:
-        raise InputError(
-            f"warm_start needs n_members above the {before.n_trained} there are, got "
-            f"{settings.n_members}"
-        )
-    if not settings.match(before):
-        raise InputError(
-            "warm_start needs the hidden, tau_range and network of the first fit, got others"
-        )
-    return range(before.n_trained, settings.n_members)
-
-
 def train_members(
-    numbers: Sequence[int], rows: Rows, fold: Codes, settings: Settings, seed: int, **options: Any
+    numbers: Sequence[int],
+    rows: Rows,
+    fold: NDArray[np.int64],
+    settings: Settings,
+    seed: int,
+    **options: Any,
 ) -> list[Member]:
     """Train members of these numbers, each without a fold, and return each at four moments."""
-    x, y = rows.x, rows.y
-    counts, in_shape = np.bincount(y).astype(float), x.shape[1:]
+    x, y, in_shape = rows.x, rows.y, rows.x.shape[1:]
+    counts = np.bincount(y).astype(float)
     recipe = settings.recipe(len(x), in_shape, seed)
     scalings = SCALINGS if settings.is_mlp(in_shape) else ("none",)
     # Without folds all rows are in fold -1, which nobody leaves out.
@@ -122,7 +275,15 @@ def train_members(
         weight *= rows.weight
     scale = None
     if settings.is_mlp(in_shape):
-        scale = member_scales(x, y, [scalings[k % len(scalings)] for k in numbers], weight, seed)
+        # By the rows that the member sees: those it leaves out judge its scaling, too.
+        few = some_rows(y, WEIGHED_ROWS, seed)
+        columns, labels = x[few], y[few]
+        scale = np.stack(
+            [
+                column_weights(columns, labels, scalings[k % len(scalings)], sample_weight=own)
+                for k, own in zip(numbers, weight[:, few], strict=True)
+            ]
+        ).astype(np.float32)
     families = [settings.family(k) for k in numbers]
     fitted = fit_stacked(
         lambda seed_weights: settings.build(in_shape, len(counts), seed_weights),
@@ -146,183 +307,37 @@ def train_members(
             if scale is not None:
                 take_in_scale(network, torch.from_numpy(scale[place]))
             group = moment * len(scalings) + k % len(scalings)
-            member = Member(network, families[place], fitted.class_counts, oversampling)
-            members.append(replace(member, left_out=left_out[place], group=group))
+            seen = fitted.class_counts, oversampling
+            members.append(
+                Member(network, families[place], *seen, left_out=left_out[place], group=group)
+            )
     return members
-
-
-def member_scales(
-    x: Array, y: Codes, scalings: Sequence[str], weight: Floats, seed: int
-) -> NDArray[np.float32]:
-    """Return the weights of the columns, (K, d), each by the rows that the member sees.
-
-    Those it leaves out judge its scaling, too, so they have no part in it.
-    """
-    rows = some_rows(y, WEIGHED_ROWS, seed)
-    few, labels = x[rows], y[rows]
-    return np.stack(
-        [
-            column_weights(few, labels, scaling, sample_weight=seen)
-            for scaling, seen in zip(scalings, weight[:, rows], strict=True)
-        ]
-    ).astype(np.float32)
 
 
 @torch.no_grad()
 def take_in_scale(network: Conditioned, scale: Tensor) -> None:
     """Multiply the first layer's weights by what its inputs were multiplied by in training."""
-    first = next(module for module in network.modules() if isinstance(module, torch.nn.Linear))
+    first = next(module for module in network.modules() if isinstance(module, nn.Linear))
     if first is network.linear and network.film is not None:
         # FiLM comes before the only layer and shifts what was scaled: its factors are scaled.
         last = network.film.sigma[-1]
-        assert isinstance(last, torch.nn.Linear)
+        assert isinstance(last, nn.Linear)
         last.weight.mul_(scale[:, None])
         last.bias.mul_(scale)
     else:
         first.weight.mul_(scale)
 
 
-def judge(ensemble: Ensemble, x: Array, y: Codes, fold: Codes) -> None:
-    """Set the members' merit, and the ensemble's scores of rows by members that left them out."""
-    _, group_of = np.unique([member.group for member in ensemble.members], return_inverse=True)
-    left_out = np.array([member.left_out for member in ensemble.members])
-    sizes, n_classes = np.bincount(group_of), int(y.max()) + 1
-    sums = np.zeros((len(sizes), len(y), n_classes))
-    judges = np.zeros((len(sizes), len(y), 1))
-    for left in np.unique(left_out):
-        rows, places = np.flatnonzero(fold == left), np.flatnonzero(left_out == left)
-        members = [ensemble.members[place] for place in places]
-        readouts = [member.calibrated_readout(ensemble.taus) for member in members]
-        reader = Reader([m.network for m in members], readouts, ensemble.normalization)
-        for group, scores in zip(group_of[places], reader.each(x[rows]), strict=True):
-            sums[group, rows] += scores
-            judges[group, rows] += 1
-    judged = (judges > 0).all((0, 2))
-    scores, labels = sums[:, judged] / judges[:, judged], y[judged]
-    if len(np.unique(labels)) < n_classes:
-        return
-    merits = np.array([merit(labels, group) for group in scores])
-    for member, group in zip(ensemble.members, group_of, strict=True):
-        member.merit = merits[group]
-    weights = shares(merits) * sizes
-    ensemble.out_of_fold[judged] = np.tensordot(weights / weights.sum(), scores, 1)
+def printed(name: str) -> Callable[[int, int], None]:
+    """Return a callback that writes a line at every tenth of the steps, with the time so far."""
+    started, tenths = time.perf_counter(), 0
 
+    def tell(done: int, total: int) -> None:
+        nonlocal tenths
+        if 10 * done // total > tenths:
+            tenths = 10 * done // total
+            seconds = time.perf_counter() - started
+            line = f"{name}: {10 * tenths} % of {total:,} steps, {seconds:.1f} s"
+            print(line, file=sys.stderr, flush=True)
 
-def join(ensemble: Ensemble, before: Ensemble) -> None:
-    """Put the members from before in front of an ensemble's, and take over their trees.
-
-    Old and new count by their numbers of members: their merits were measured on different rows,
-    so they cannot be compared. What was fitted before stays as it is.
-    """
-
-    def worth(merits: Floats, members: int) -> Floats:  # exp(merit / 0.01) sums up to members
-        return np.asarray(merits - SHARPNESS * (logsumexp(merits / SHARPNESS) - np.log(members)))
-
-    added = ensemble.n_trained - before.n_trained
-    merits = np.concatenate([worth(before.merits, before.n_trained), worth(ensemble.merits, added)])
-    first = float(shares(merits)[: len(before.members)].sum())
-    old, new = before.out_of_fold, ensemble.out_of_fold
-    if old.shape == new.shape:
-        mixed = first * old + (1 - first) * new
-        ensemble.out_of_fold = np.where(np.isnan(mixed), np.where(np.isnan(old), new, old), mixed)
-    ensemble.members = [
-        replace(member, merit=merit)
-        for member, merit in zip([*before.members, *ensemble.members], merits, strict=True)
-    ]
-    ensemble.trees = copy(before.trees)  # to be weighed anew
-
-
-def weigh(trees: Trees, networks: Floats, y: Codes) -> None:
-    r"""Set the trees' share by how both rank rows that they left out, (n, C) with NaN rows.
-
-    It is :math:`1 / (1 + e^{(A_\mathrm{networks} - A_\mathrm{trees} - h) / 0.05})` of both
-    AUCs. The m trees that judge a row are fewer than the T that score, hence the handicap
-    h = 1.2 (1 / m - 1 / T), at most 0.1: 0.02 for 50 and 300.
-    """
-    judged = ~np.isnan(networks[:, 0])
-    by_networks, by_trees, labels = networks[judged], trees.out_of_fold[judged], y[judged]
-    handicap = min(HANDICAP * (1 / trees.judging - 1 / len(trees.trees)), MOST_HANDICAP)
-    behind = merit(labels, by_networks) - merit(labels, by_trees) - handicap
-    trees.share = float(1 / (1 + np.exp(behind / TREE_SHARPNESS)))
-    trees.stretch = spread(by_networks) / max(spread(by_trees), 1e-6)
-
-
-def merit(y: Codes, scores: Floats) -> float:
-    """Return the AUC of scores (n, C); of more classes the mean AUC of one against the rest."""
-    if scores.shape[1] == 2:
-        return auc(y, scores[:, 1] - scores[:, 0])
-    return macro_auc(y, scores - np.logaddexp.reduce(scores, axis=1)[:, None])
-
-
-def spread(scores: Floats) -> float:
-    """Return how far scores (n, C) lie apart: the deviation of each class's from the row's mean."""
-    centred = scores - scores.mean(axis=1, keepdims=True)
-    return float(centred.std(axis=0).mean())
-
-
-def held_out(y: Codes, folds: int, seed: int, groups: Array | None = None) -> Codes:
-    """Return the fold of each row, (n,), stratified and with groups in one piece; -1: no folds.
-
-    A class of one row (or group) cannot be left out, for then nothing of it is left: there are
-    as many folds as the rarest class has rows, or none.
-
-    >>> np.bincount(held_out(np.array([0] * 9 + [1] * 3), 6, seed=0)).tolist()
-    [4, 4, 4]
-    """
-    rows = np.arange(len(y)) if groups is None else groups
-    classes = np.unique(y)
-    folds = min(folds, *(len(np.unique(rows[y == c])) for c in classes))
-    fold = np.full(len(y), -1)
-    if folds < 2:
-        return fold
-    kind = StratifiedKFold if groups is None else StratifiedGroupKFold
-    split = kind(folds, shuffle=True, random_state=seed).split(y, y, groups)
-    for k, (kept, out) in enumerate(split):
-        if len(np.unique(y[kept])) < len(classes):
-            return np.full(len(y), -1)  # groups may put a whole class into one fold
-        fold[out] = k
-    return fold
-
-
-def some_rows(y: Codes, most: int, seed: int) -> Codes:
-    """Return rows to take statistics from: all, or a sample with the rare classes whole if it can.
-
-    Of `most` rows, each class gets an equal share, and what a class does not need goes to others.
-
-    >>> y = np.repeat([0, 1], [1000, 20])
-    >>> np.bincount(y[some_rows(y, 100, seed=0)]).tolist()
-    [80, 20]
-    """
-    if len(y) <= most:
-        return np.arange(len(y))
-    rng, kept = np.random.default_rng(seed), []
-    counts = np.bincount(y)
-    room, left = most, len(counts)
-    for c in np.argsort(counts):
-        share = min(int(counts[c]), room // left)
-        kept.append(rng.choice(np.flatnonzero(y == c), share, replace=False))
-        room, left = room - share, left - 1
-    return np.sort(np.concatenate(kept))
-
-
-def split_off(
-    y: Codes, fraction: float, seed: int, groups: Array | None = None
-) -> tuple[Codes, Codes]:
-    """Return rows to train on, and the share of the rows that is set aside; both ascending."""
-    everything = np.arange(len(y))
-    if fraction == 0:
-        return everything, everything[:0]
-    # Groups cannot be stratified, so several splits are tried.
-    shuffle: Any = StratifiedShuffleSplit(1, test_size=fraction, random_state=seed)
-    if groups is not None:
-        shuffle = GroupShuffleSplit(20, test_size=fraction, random_state=seed)
-    try:
-        for train, aside in shuffle.split(everything, y, groups):
-            if len(np.unique(y[train])) == len(np.unique(y)) and len(np.unique(y[aside])) > 1:
-                return np.sort(train), np.sort(aside)
-    except ValueError:
-        pass  # a class of one row, or fewer rows than classes
-    raise InputError(
-        f"calibration_fraction = {fraction:g} must leave every class on both sides, got too few "
-        "rows or groups"
-    )
+    return tell

@@ -1,4 +1,4 @@
-"""What users hand in, checked, and as arrays that members train on: tables, images and labels."""
+"""What users hand in, checked: rows that members leave out, and arrays that they train on."""
 
 import zlib
 from collections.abc import Iterator
@@ -8,7 +8,13 @@ import numpy as np
 import pandas as pd
 import torch
 from numpy.typing import NDArray
-from sklearn.utils import assert_all_finite, column_or_1d
+from sklearn.model_selection import (
+    GroupShuffleSplit,
+    StratifiedGroupKFold,
+    StratifiedKFold,
+    StratifiedShuffleSplit,
+)
+from sklearn.utils import assert_all_finite, check_consistent_length, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_array
 
@@ -20,6 +26,7 @@ from curvewise.training.batches import Samples
 
 Array = NDArray[Any]
 Floats = NDArray[np.float64]
+Codes = NDArray[np.int64]
 ROWS = 16_384  # of a table that are encoded at a time when it is scored
 IMAGES = 64  # that a backbone sees at a time
 
@@ -31,15 +38,31 @@ class Rows(NamedTuple):
     """
 
     x: Any
-    y: NDArray[np.int64]
+    y: Codes
     weight: Floats | None = None
     group: Array | None = None
+
+    @classmethod
+    def of(cls, x: Any, y: Any, sample_weight: Any, groups: Any) -> tuple[Array, "Rows"]:
+        """Return the classes and rows that a user hands in, or raise for what cannot be used."""
+        labels = checked_labels(y)
+        check_consistent_length(x, labels)
+        weight = _checked_weight(sample_weight, x)
+        rows = cls(x, labels, weight, _checked_groups(groups, len(labels)))
+        if weight is not None and not weight.all():  # a row of weight 0 is not there
+            rows = rows.some(weight > 0)
+        classes, codes = np.unique(rows.y, return_inverse=True)
+        if len(classes) < 2:
+            where = "" if weight is None else " in rows of a weight above 0"
+            raise InputError(
+                f"y must hold two or more classes{where}, got one class: {classes[:1].tolist()}"
+            )
+        return classes, rows._replace(y=codes)
 
     def some(self, rows: Array) -> "Rows":
         """Return some of the rows."""
         x = self.x.iloc[rows] if hasattr(self.x, "iloc") else np.asarray(self.x)[rows]
-        weight = None if self.weight is None else self.weight[rows]
-        return Rows(x, self.y[rows], weight, None if self.group is None else self.group[rows])
+        return Rows(x, *(part if part is None else part[rows] for part in self[1:]))  # type: ignore[arg-type]
 
     def checksum(self) -> int:
         """Return a number that tells these rows from others, or from another order of them."""
@@ -260,26 +283,93 @@ def checked_labels(y: Any) -> Array:
     return labels
 
 
-def checked_weight(sample_weight: Any, x: Any) -> NDArray[np.float64] | None:
+def _checked_weight(sample_weight: Any, x: Any) -> Floats | None:
     """Return weights (n,) with a mean of 1 over the rows, or None for equal ones."""
     if sample_weight is None:
         return None
     weight = _check_sample_weight(sample_weight, x, dtype=np.float64, ensure_non_negative=True)
     if not weight.any():
         raise InputError("sample_weight must be above 0 in some row, got 0 in all")
-    scaled: NDArray[np.float64] = weight / weight[weight > 0].mean()
-    return scaled
+    return np.asarray(weight / weight[weight > 0].mean())
 
 
-def checked_groups(groups: Any, n: int) -> Array | None:
+def _checked_groups(groups: Any, n: int) -> Array | None:
     """Return the group of each of n rows as numbers, or None."""
     if groups is None:
         return None
-    given = np.asarray(groups)
-    if given.shape != (n,):
-        raise InputError(f"groups must have shape ({n},), got {given.shape}")
-    codes, _ = pd.factorize(given)
+    names = np.asarray(groups)
+    if names.shape != (n,):
+        raise InputError(f"groups must have shape ({n},), got {names.shape}")
+    codes, _ = pd.factorize(names)
     missing = np.flatnonzero(codes < 0)
     if len(missing):
         raise InputError(f"groups must name one in every row, got none in row {missing[0]}")
     return np.asarray(codes)
+
+
+def held_out(y: Codes, folds: int, seed: int, groups: Array | None = None) -> Codes:
+    """Return the fold of each row, (n,), stratified and with groups in one piece; -1: no folds.
+
+    A class of one row (or group) cannot be left out, for then nothing of it is left: there are
+    as many folds as the rarest class has rows, or none.
+
+    >>> np.bincount(held_out(np.array([0] * 9 + [1] * 3), 6, seed=0)).tolist()
+    [4, 4, 4]
+    """
+    rows = np.arange(len(y)) if groups is None else groups
+    classes = np.unique(y)
+    folds = min(folds, *(len(np.unique(rows[y == c])) for c in classes))
+    fold = np.full(len(y), -1)
+    if folds < 2:
+        return fold
+    kind = StratifiedKFold if groups is None else StratifiedGroupKFold
+    split = kind(folds, shuffle=True, random_state=seed).split(y, y, groups)
+    for k, (kept, out) in enumerate(split):
+        if len(np.unique(y[kept])) < len(classes):
+            return np.full(len(y), -1)  # groups may put a whole class into one fold
+        fold[out] = k
+    return fold
+
+
+def some_rows(y: Codes, most: int, seed: int) -> Codes:
+    """Return rows to take statistics from: all, or a sample with the rare classes whole if it can.
+
+    Of `most` rows, each class gets an equal share, and what a class does not need goes to others.
+
+    >>> y = np.repeat([0, 1], [1000, 20])
+    >>> np.bincount(y[some_rows(y, 100, seed=0)]).tolist()
+    [80, 20]
+    """
+    if len(y) <= most:
+        return np.arange(len(y))
+    rng, kept = np.random.default_rng(seed), []
+    counts = np.bincount(y)
+    room, left = most, len(counts)
+    for c in np.argsort(counts):
+        share = min(int(counts[c]), room // left)
+        kept.append(rng.choice(np.flatnonzero(y == c), share, replace=False))
+        room, left = room - share, left - 1
+    return np.sort(np.concatenate(kept))
+
+
+def split_off(
+    y: Codes, fraction: float, seed: int, groups: Array | None = None
+) -> tuple[Codes, Codes]:
+    """Return rows to train on, and the share of the rows that is set aside; both ascending."""
+    everything = np.arange(len(y))
+    if fraction == 0:
+        return everything, everything[:0]
+    # Groups cannot be stratified, so several splits are tried.
+    shuffle: Any = StratifiedShuffleSplit(1, test_size=fraction, random_state=seed)
+    if groups is not None:
+        shuffle = GroupShuffleSplit(20, test_size=fraction, random_state=seed)
+    try:
+        for train, aside in shuffle.split(everything, y, groups):
+            if len(np.unique(y[train])) == len(np.unique(y)) and len(np.unique(y[aside])) > 1:
+                return np.sort(train), np.sort(aside)
+    except ValueError:
+        pass  # a class of one row, or fewer rows than classes
+    raise InputError(
+        f"calibration_fraction = {fraction:g} must leave every class on both sides, got too few "
+        "rows or groups"
+    )

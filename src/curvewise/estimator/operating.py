@@ -21,7 +21,6 @@ from curvewise.roc.operating import (
 )
 
 Array = NDArray[Any]
-Floats = NDArray[np.float64]
 APPROXIMATE = (
     "approximate: chosen on out-of-fold scores, which come from other members than those that "
     "score new rows"
@@ -72,7 +71,7 @@ class PointClassifier(FamilyClassifier):
         by
             "threshold", or "lambda": the tau at which z1 - z0 >= 0 keeps the rate.
         """
-        self._two_classes("an operating point")
+        rare = self._rare("an operating point")
         if by not in ("threshold", "lambda"):
             raise InputError(f'by must be "threshold" or "lambda", got {by!r}')
         if X is None and (by == "lambda" or tau is not None):
@@ -87,14 +86,16 @@ class PointClassifier(FamilyClassifier):
                 'by="lambda" chooses tau by a rate that holds with confidence, so it goes without '
                 "tau and cost_ratio, and with confidence"
             )
+        if prevalence is None and self.prior is not None:
+            prevalence = float(self.prior if np.ndim(self.prior) == 0 else self.prior[rare])  # type: ignore[index,arg-type]
         rules: dict[str, Any] = {
             "max_fpr": max_fpr,
             "min_tpr": min_tpr,
             "confidence": None if cost_ratio is not None else confidence,
-            "prevalence": self._wanted_prevalence() if prevalence is None else prevalence,
+            "prevalence": prevalence,
         }
         if X is None:
-            point = self._point_of_fit(cost_ratio=cost_ratio, **rules)
+            point = self._point_of_fit(rare, cost_ratio=cost_ratio, **rules)
         else:
             labels = self._rare_labels(y)
             check_consistent_length(X, labels)
@@ -102,21 +103,21 @@ class PointClassifier(FamilyClassifier):
                 point = self._point_of_tau(X, labels, **rules)
             else:
                 score = self.rare_log_odds(X) if tau is None else self.score_samples(X, tau)
-                point = choose_operating_point(labels, score, cost_ratio=cost_ratio, **rules)
-                point = replace(point, tau=tau, note=_note(point))
+                point = _noted(
+                    choose_operating_point(labels, score, cost_ratio=cost_ratio, **rules), tau
+                )
         if np.isinf(point.threshold) and cost_ratio is None:
             unkept = "no finite threshold keeps this rate on these rows"
             warnings.warn(point.note or unkept, stacklevel=2)
         return replace(point, scored_by=self._name_of_scores(point.tau))
 
-    def _point_of_fit(self, **rules: Any) -> OperatingPoint:
+    def _point_of_fit(self, rare: int, **rules: Any) -> OperatingPoint:
         """Choose a threshold on scores that fit has left: of rows set aside, or out of fold."""
         known = len(self.calibration_scores_) == 0
         scores = self._adjusted(self.out_of_fold_ if known else self.calibration_scores_)
         labels = self.out_of_fold_labels_ if known else self.calibration_labels_
         if len(scores) == 0:
             raise InputError("this model held no rows out, so X and y must be given, got none")
-        rare = self._rare()
         point = choose_operating_point(
             labels == rare, scores[:, rare] - scores[:, 1 - rare], **rules
         )
@@ -125,7 +126,7 @@ class PointClassifier(FamilyClassifier):
             # training knew.
             lacks = f"; {point.note}" if point.note and np.isinf(point.threshold) else ""
             return replace(point, confidence=None, note=f"{APPROXIMATE}{lacks}")
-        point = replace(point, note=_note(point))
+        point = _noted(point)
         if self._grouped and point.confidence is not None:
             point = replace(point, note=f"{point.note}{DEPENDENT}")
             warnings.warn(point.note, stacklevel=3)
@@ -147,34 +148,25 @@ class PointClassifier(FamilyClassifier):
         one after the other, and the last before the first failure is taken (`first_unsafe`).
         """
         low, high = self.ensemble_.tau_range
-        if (max_fpr is None) == (min_tpr is None):
-            raise InputError("a lambda is chosen by max_fpr or by min_tpr, got neither or both")
         taus = np.linspace(low, high, TAUS)
-        if max_fpr is not None:
+        if max_fpr is not None and min_tpr is None:
             what, rate, allowed = "FPR <=", max_fpr, require_open("max_fpr", max_fpr, 0, 1)
-            threshold = inf
-        else:
-            assert min_tpr is not None
+        elif min_tpr is not None and max_fpr is None:
             what, rate, allowed = "TPR >=", min_tpr, 1 - require_open("min_tpr", min_tpr, 0, 1)
-            threshold, taus = -inf, taus[::-1]
+            taus = taus[::-1]
+        else:
+            raise InputError("a lambda is chosen by max_fpr or by min_tpr, got neither or both")
         scores = self._at_taus(X, list(taus))
         called = scores >= 0
-        wrong = called[labels == 0] if max_fpr is not None else ~called[labels == 1]
+        wrong = called[labels == 0] if min_tpr is None else ~called[labels == 1]
         safe = first_unsafe(wrong.sum(0), len(wrong), allowed, confidence)
         note = promise_note(what, rate, confidence, len(wrong))
-        if safe > 0:
-            threshold = 0.0
-        elif "needs" not in note:
+        if safe == 0 and "needs" not in note:
             note = f"no tau in [{low:g}, {high:g}] keeps {note}"
+        threshold = 0.0 if safe > 0 else inf if min_tpr is None else -inf
         place = max(safe - 1, 0)
         point = operating_point(labels, scores[:, place], threshold, prevalence=prevalence)
         return replace(point, confidence=confidence, note=note, tau=float(taus[place]))
-
-    def _wanted_prevalence(self) -> float | None:
-        """Return the share of the rare class that `prior` names, if it does."""
-        if self.prior is None:
-            return None
-        return float(self.prior if np.ndim(self.prior) == 0 else self.prior[self._rare()])
 
     def _rare_labels(self, y: Any) -> Array:
         """Return 1 for the rare class, 0 for the other."""
@@ -189,7 +181,7 @@ class PointClassifier(FamilyClassifier):
         return np.asarray(labels == self.positive_class_, np.int64)
 
 
-def _note(point: OperatingPoint) -> str:
-    """Return what a point promises of new data, or that it promises nothing."""
+def _noted(point: OperatingPoint, tau: float | None = None) -> OperatingPoint:
+    """Return a point that says what it promises of new data, or that it promises nothing."""
     bare = point.confidence is None and np.isfinite(point.threshold)
-    return UNPROMISED if bare else point.note
+    return replace(point, tau=tau, note=UNPROMISED if bare else point.note)

@@ -31,13 +31,17 @@ FORMAT = "curvewise-1"
 
 def save(model: Model | FamilyClassifier, path: str | Path) -> Path:
     """Write a model or a fitted estimator to one file; returns the path. See `load`."""
+    if isinstance(model, Model):
+        return write_tensors(path, *_model_parts(model))
     if isinstance(model, FamilyClassifier):
         parts, rest = to_parts(model)
         return write_tensors(path, parts, {"kind": "estimator", **rest})
-    if not isinstance(model, Model):
-        raise InputError(
-            f"save takes a Model, an LCTClassifier or a VSClassifier, got {type(model).__name__}"
-        )
+    raise InputError(
+        f"save takes a Model, an LCTClassifier or a VSClassifier, got {type(model).__name__}"
+    )
+
+
+def _model_parts(model: Model) -> tuple[dict[str, Tensor], dict[str, Any]]:
     about = {
         "kind": "model",
         "network": asdict(model.spec),
@@ -52,7 +56,7 @@ def save(model: Model | FamilyClassifier, path: str | Path) -> Path:
     tensors = {f"network.{k}": v for k, v in model.network.state_dict().items()}
     if isinstance(model.objective, nn.Module):
         tensors |= {f"objective.{k}": v for k, v in model.objective.state_dict().items()}
-    return write_tensors(path, tensors, about)
+    return tensors, about
 
 
 def load(path: str | Path) -> Any:
