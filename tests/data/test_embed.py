@@ -9,7 +9,7 @@ import torch
 import curvewise as cw
 from command_line import command
 from curvewise.data import embed as embedding, feature_bank
-from curvewise.networks.packaged import PACKAGES
+from curvewise.networks.pretrained import PACKAGES
 
 pytestmark = pytest.mark.skipif(
     any(importlib.util.find_spec(name) is None for name in PACKAGES),

@@ -15,7 +15,7 @@ import curvewise as cw
 from curvewise.data import feature_bank
 from curvewise.data.cleaning import find_caches, remove_caches
 from curvewise.data.feature_bank import FeatureBank
-from curvewise.networks.packaged import PACKAGES
+from curvewise.networks.pretrained import PACKAGES
 
 MEAN, STD = (0.5, 0.4, 0.3), (0.2, 0.25, 0.5)
 needs_weights = pytest.mark.skipif(

@@ -16,8 +16,8 @@ from curvewise.estimator import classifier, ensemble, fitting
 from curvewise.estimator.classifier import fit_recalibration, prior_shift
 from curvewise.estimator.ensemble import Member, Reader
 from curvewise.estimator.fitting import take_in_scale
+from curvewise.networks.architectures import MLP
 from curvewise.networks.conditioning import condition
-from curvewise.networks.small import MLP
 from curvewise.training.stacked import fit_stacked
 
 FAST = {

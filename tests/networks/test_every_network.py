@@ -2,15 +2,16 @@
 
 import copy
 from collections.abc import Callable
+from functools import cache
 
 import pytest
 import torch
 from torch import Tensor, nn
 
 import curvewise as cw
+from curvewise.networks.architectures import ResNeXt50
 from curvewise.networks.conditioning import find_last_linear
 from curvewise.networks.registry import build_network
-from curvewise.networks.residual import ResNeXt50
 
 FAMILY = cw.LossFamily(tau=cw.LinearDensity(0.0, 3.0, 0.33))
 SHAPES: dict[str, tuple[int, ...]] = {
@@ -24,10 +25,14 @@ IMAGES = [name for name in SHAPES if name != "mlp"]
 Built = tuple[nn.Module, Tensor]
 
 
+@cache  # drawing 23 million weights takes longer than copying them
+def drawn(name: str) -> nn.Module:
+    return build_network(name, in_shape=SHAPES[name], seed=0)
+
+
 @pytest.fixture(params=SHAPES)
 def built(request: pytest.FixtureRequest) -> Built:
-    name = request.param
-    return build_network(name, in_shape=SHAPES[name], seed=0), torch.randn(3, *SHAPES[name])
+    return copy.deepcopy(drawn(request.param)), torch.randn(3, *SHAPES[request.param])
 
 
 def test_logits_come_from_the_last_layer(built: Built) -> None:
@@ -89,7 +94,7 @@ def test_the_same_input_gives_the_same_output(built: Built) -> None:
 
 @pytest.mark.parametrize("name", IMAGES)
 def test_channels_last(name: str) -> None:
-    network = build_network(name, in_shape=SHAPES[name], seed=0).double()
+    network = copy.deepcopy(drawn(name)).double()
     x = torch.randn(3, *SHAPES[name], dtype=torch.float64)
     twin = copy.deepcopy(network).to(memory_format=torch.channels_last)
     out, other = network(x), twin(x.contiguous(memory_format=torch.channels_last))
@@ -102,7 +107,7 @@ def test_channels_last(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["resnet20", "resnet32", "resnext50-32x4d"])
 def test_channels_last_stays_channels_last(name: str) -> None:
-    network = build_network(name, in_shape=SHAPES[name]).to(memory_format=torch.channels_last)
+    network = copy.deepcopy(drawn(name)).to(memory_format=torch.channels_last)
     layouts: dict[str, bool] = {}
 
     def look(module: nn.Module, inputs: tuple[Tensor], out: Tensor) -> None:
@@ -118,12 +123,14 @@ def test_channels_last_stays_channels_last(name: str) -> None:
     assert [where for where, is_last in layouts.items() if not is_last] == []
 
 
-@pytest.mark.parametrize("name", ["mlp", "small-cnn", "resnet20"])
-@pytest.mark.parametrize("training", [False, True])
+@pytest.mark.parametrize(
+    ("name", "training"),
+    [("mlp", True), ("small-cnn", False), ("small-cnn", True), ("resnet20", True)],
+)
 def test_the_whole_network_is_one_graph(
     name: str, training: bool, request: pytest.FixtureRequest
 ) -> None:
-    network = build_network(name, in_shape=SHAPES[name], seed=0).train(training)
+    network = copy.deepcopy(drawn(name)).train(training)
     twin, x = copy.deepcopy(network), torch.randn(3, *SHAPES[name])
     request.addfinalizer(torch.compiler.reset)
     compiled: Callable[[Tensor], Tensor] = torch.compile(twin, backend="eager", fullgraph=True)

@@ -7,9 +7,8 @@ import torch
 from torch import Tensor, nn
 
 from curvewise.base.errors import InputError
-from curvewise.networks.residual import ResNeXt50
-from curvewise.networks.small import MLP, SmallCNN
-from curvewise.networks.weights import load_weights
+from curvewise.networks.architectures import MLP, ResNeXt50, SmallCNN
+from curvewise.networks.pretrained import load_weights
 
 State = dict[str, Tensor]
 

@@ -7,7 +7,7 @@ from torch import nn
 from curvewise.base.errors import InputError
 from curvewise.losses.baselines import AUCMarginLoss
 from curvewise.losses.family import LinearDensity, LossFamily
-from curvewise.networks.small import MLP, SmallCNN
+from curvewise.networks.architectures import MLP, SmallCNN
 from curvewise.training.recipe import Recipe
 from curvewise.training.stacked import fit_stacked, stacked_scores
 

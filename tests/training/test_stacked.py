@@ -9,8 +9,8 @@ from torch import nn
 from curvewise.base.errors import InputError
 from curvewise.losses.baselines import AUCMarginLoss, FocalLoss, LDAMLoss
 from curvewise.losses.family import LinearDensity, LossFamily
+from curvewise.networks.architectures import MLP, SmallCNN
 from curvewise.networks.conditioning import condition
-from curvewise.networks.small import MLP, SmallCNN
 from curvewise.training.loop import fit
 from curvewise.training.recipe import Recipe
 from curvewise.training.stacked import choose_chunk, fit_stacked, member_recipes

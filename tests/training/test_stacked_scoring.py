@@ -7,8 +7,8 @@ from torch import nn
 
 from curvewise.base.errors import InputError
 from curvewise.losses.family import LinearDensity, LossFamily
+from curvewise.networks.architectures import MLP, SmallCNN
 from curvewise.networks.conditioning import condition
-from curvewise.networks.small import MLP, SmallCNN
 from curvewise.training import stacked
 from curvewise.training.stacked import stacked_scores
 

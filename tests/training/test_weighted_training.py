@@ -10,8 +10,8 @@ from torch import nn
 from curvewise.base.errors import InputError
 from curvewise.losses.baselines import AUCMarginLoss, FocalLoss, LDAMLoss
 from curvewise.losses.family import LinearDensity, LossFamily
+from curvewise.networks.architectures import MLP
 from curvewise.networks.conditioning import condition
-from curvewise.networks.small import MLP
 from curvewise.training.batches import epoch_batches
 from curvewise.training.loop import fit
 from curvewise.training.recipe import Recipe

@@ -177,8 +177,8 @@ def _profile(name: str, scale: str, weights: Path | None, data_dir: Path | None)
 
 def _try_weights(profile: str, weights: Path) -> None:
     """Raise for weights that cannot be used: once, and not by every model."""
-    from curvewise.networks.residual import ResNeXt50
-    from curvewise.networks.weights import load_weights, read_weights
+    from curvewise.networks.architectures import ResNeXt50
+    from curvewise.networks.pretrained import load_weights, read_weights
 
     if profile == "laptop":
         raise InputError("--weights goes with --profile paper, got the profile laptop")

@@ -21,8 +21,8 @@ from curvewise.models import METRICS, MODEL, RUN, STATE
 from curvewise.models.evaluate import Evaluation, evaluation
 from curvewise.models.operating import curve_record, own_lambda_values, rule_text
 from curvewise.models.saving import load_state, save, save_state
+from curvewise.networks.pretrained import load_weights, read_weights
 from curvewise.networks.registry import input_statistics
-from curvewise.networks.weights import load_weights, read_weights
 from curvewise.training.loop import Progress, TrainingState, fit
 from curvewise.training.model import Model, NetworkSpec
 from curvewise.training.recipe import Recipe

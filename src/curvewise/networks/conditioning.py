@@ -6,15 +6,22 @@ feature by functions of lambda, :math:`\tilde f = \sigma(\lambda) f + \mu(\lambd
 
 import copy
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor, nn
 
 from curvewise.base.errors import InputError, did_you_mean, require_choice, require_whole
-from curvewise.losses.family import Objective
 
 HEAD_NAMES = ("fc", "head", "classifier", "linear")
+
+
+class Drawing(Protocol):
+    """What a network is conditioned on: a loss that draws some of its settings, or none."""
+
+    @property
+    def drawn(self) -> tuple[str, ...]:
+        """Names of what is drawn, in the order of lambda's entries."""
 
 
 class FiLM(nn.Module):
@@ -66,10 +73,9 @@ class FiLM(nn.Module):
         self.mu = _mlp(n_lambda, hidden, n_features)
         if init == "identity":
             for mlp, start in ((self.sigma, 1.0), (self.mu, 0.0)):
-                last = mlp[-1]
-                assert isinstance(last, nn.Linear)
-                nn.init.zeros_(last.weight)
-                nn.init.constant_(last.bias, start)
+                *_, weight, bias = mlp.parameters()
+                nn.init.zeros_(weight)
+                nn.init.constant_(bias, start)
         self.register_buffer("middle", torch.tensor([(low + high) / 2 for low, high in ranges]))
         self.register_buffer("reach", torch.tensor([(high - low) / 2 for low, high in ranges]))
 
@@ -177,7 +183,7 @@ def _version(x: Tensor) -> int:
 
 def condition(
     network: nn.Module,
-    family: Objective,
+    family: Drawing,
     at: str = "penultimate",
     *,
     layer: str | None = None,
@@ -202,7 +208,7 @@ def condition(
     init, hidden, scale_lambda
         See `FiLM`; `scale_lambda` feeds lambda scaled to [-1, 1] over the family's ranges.
 
-    >>> from curvewise.losses.family import LinearDensity, LossFamily
+    >>> from curvewise import LinearDensity, LossFamily
     >>> family = LossFamily(tau=LinearDensity(0.0, 3.0, 0.33))
     >>> network = nn.Sequential(nn.Linear(10, 64), nn.ReLU(), nn.Linear(64, 2))
     >>> condition(network, family)(torch.zeros(5, 10), family.at(tau=3.0)).shape
@@ -212,7 +218,17 @@ def condition(
         raise InputError(f"network must be an nn.Module, got {type(network).__name__}")
     require_choice("at", at, ("penultimate", "logits", "both"))
     name = layer if layer is not None else find_last_linear(network)
-    linear = _known_linear(network, name)
+    linears = {
+        known: module
+        for known, module in network.named_modules()
+        if isinstance(module, nn.Linear) and not isinstance(module, nn.LazyLinear)
+    }
+    if name not in linears:
+        raise InputError(
+            f"layer must name an nn.Linear with known sizes, one of {list(linears)}, got {name!r}"
+            f"{did_you_mean(name, linears)}"
+        )
+    linear = linears[name]
     if linear.out_features < 2:
         raise InputError(
             "the network's last linear layer must have two outputs or more, one for each class, "
@@ -231,21 +247,6 @@ def condition(
 
     before, after = film(linear.in_features, "penultimate"), film(linear.out_features, "logits")
     return Conditioned(network, name, before, after)
-
-
-def _known_linear(network: nn.Module, name: str) -> nn.Linear:
-    """Return the linear layer of a name, whose sizes must be known."""
-    linears = {
-        name: module
-        for name, module in network.named_modules()
-        if isinstance(module, nn.Linear) and not isinstance(module, nn.LazyLinear)
-    }
-    if name not in linears:
-        raise InputError(
-            f"layer must name an nn.Linear with known sizes, one of {list(linears)}, got {name!r}"
-            f"{did_you_mean(name, linears)}"
-        )
-    return linears[name]
 
 
 def find_last_linear(network: nn.Module) -> str:

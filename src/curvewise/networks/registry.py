@@ -1,7 +1,6 @@
 """Networks by name, for recipes, commands and saved models."""
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from functools import partial
 from numbers import Integral
 from typing import Any, NamedTuple
@@ -10,9 +9,8 @@ import torch
 from torch import Tensor, nn
 
 from curvewise.base.errors import InputError, did_you_mean, require_whole
-from curvewise.networks.packaged import EfficientNetLite0, timm_network
-from curvewise.networks.residual import DEPTHS, ResNetCifar, ResNeXt50
-from curvewise.networks.small import MLP, SmallCNN
+from curvewise.networks.architectures import DEPTHS, MLP, ResNetCifar, ResNeXt50, SmallCNN
+from curvewise.networks.pretrained import EfficientNetLite0, timm_network
 
 Shape = tuple[int, ...]
 Normalization = tuple[tuple[float, ...], tuple[float, ...]]  # mean and std of each channel
@@ -39,22 +37,13 @@ def _efficientnet(n_channels: int, n_classes: int, **options: Any) -> nn.Module:
     return EfficientNetLite0(n_classes, **options)
 
 
-_ENTRIES = {
+NETWORKS = {
     "mlp": Entry(MLP, ("hidden",), takes_images=False),
     "small-cnn": Entry(SmallCNN, ("width", "stride")),
     **{f"resnet{depth}": Entry(partial(ResNetCifar, depth), ("width",)) for depth in DEPTHS},
     "resnext50-32x4d": Entry(ResNeXt50),
     "efficientnet-lite0": Entry(_efficientnet, ("pretrained",)),
 }
-
-
-def network_names() -> list[str]:
-    """Return the names that `build_network` knows, besides timm:NAME.
-
-    >>> "resnet32" in network_names()
-    True
-    """
-    return list(_ENTRIES)
 
 
 def build_network(
@@ -70,7 +59,7 @@ def build_network(
     Parameters
     ----------
     name
-        One of `network_names`, or "timm:NAME" for any network of the package timm.
+        One of `NETWORKS`, or "timm:NAME" for any network of the package timm.
     in_shape
         Shape of one sample: (d,) for tables and features, (channels, H, W) for images.
     seed
@@ -93,7 +82,13 @@ def build_network(
         raise InputError(f"{name} needs {needed}, got in_shape {shape}")
     if name == "small-cnn":
         options = {"stride": _stride(shape), **options}
-    with _drawing_from(seed):
+    if seed is None:
+        return entry.build(shape[0], n_classes, **options)
+    if isinstance(seed, bool) or not isinstance(seed, Integral) or not 0 <= seed < 2**63:
+        raise InputError(f"seed must be a whole number in [0, 2^63) or None, got {seed!r}")
+    # Only the CPU's generator is touched, so only that is put back.
+    with torch.random.fork_rng(devices=[]), torch.device("cpu"):
+        torch.default_generator.manual_seed(int(seed))
         return entry.build(shape[0], n_classes, **options)
 
 
@@ -123,11 +118,11 @@ def _entry(name: str, options: dict[str, Any]) -> Entry:
     """Return the entry of a name, once the options are known to be ones it takes."""
     if str(name).startswith(TIMM):
         return Entry(partial(timm_network, name.removeprefix(TIMM)), options=None)
-    entry = _ENTRIES.get(str(name))
+    entry = NETWORKS.get(str(name))
     if entry is None:
         raise InputError(
-            f"network must be one of {', '.join(_ENTRIES)} or timm:NAME, got {name!r}"
-            f"{did_you_mean(name, _ENTRIES)}"
+            f"network must be one of {', '.join(NETWORKS)} or timm:NAME, got {name!r}"
+            f"{did_you_mean(name, NETWORKS)}"
         )
     known = entry.options or ()
     for option in options:
@@ -159,17 +154,3 @@ def _checked_shape(in_shape: Sequence[int]) -> Shape:
             f"in_shape must be (d,) or (channels, H, W), the shape of one sample, got {in_shape!r}"
         )
     return shape
-
-
-@contextmanager
-def _drawing_from(seed: int | None) -> Iterator[None]:
-    """Let weights be drawn from a seed, leaving the global random state as it was."""
-    if seed is None:
-        yield
-        return
-    if isinstance(seed, bool) or not isinstance(seed, Integral) or not 0 <= seed < 2**63:
-        raise InputError(f"seed must be a whole number in [0, 2^63) or None, got {seed!r}")
-    # Only the CPU's generator is touched, so only that is put back.
-    with torch.random.fork_rng(devices=[]), torch.device("cpu"):
-        torch.default_generator.manual_seed(int(seed))
-        yield

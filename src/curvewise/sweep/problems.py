@@ -15,8 +15,8 @@ from curvewise.data.feature_bank import FeatureBank
 from curvewise.data.options import SourceOptions
 from curvewise.data.registry import load_task
 from curvewise.data.task import Task, split_rows
+from curvewise.networks.pretrained import read_weights
 from curvewise.networks.registry import Normalization, build_network, input_statistics
-from curvewise.networks.weights import read_weights
 from curvewise.sweep.plan import PlannedRun, Problem
 from curvewise.sweep.planning import ProblemInfo
 

@@ -9,8 +9,8 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from curvewise.base.errors import InputError, did_you_mean
+from curvewise.networks.architectures import MLP
 from curvewise.networks.registry import TIMM, build_network
-from curvewise.networks.small import MLP
 
 PAIRS_OF_TEN = ("fashion-mnist", "cifar10")
 

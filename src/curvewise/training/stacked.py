@@ -89,7 +89,7 @@ def fit_stacked(
 
     >>> import torch
     >>> from curvewise.losses.family import LinearDensity, LossFamily
-    >>> from curvewise.networks.small import MLP
+    >>> from curvewise.networks.architectures import MLP
     >>> families = [LossFamily(0.7, gamma, LinearDensity(0.0, 3.0, 0.33)) for gamma in (0.0, 0.2)]
     >>> x, y = torch.randn(40, 3), torch.arange(40) % 10 // 9
     >>> fitted = fit_stacked(lambda seed: MLP(3), families, x, y, Recipe(epochs=2))
@@ -278,7 +278,7 @@ def stacked_scores(
 
     >>> from curvewise.networks.conditioning import condition
     >>> from curvewise.losses.family import LossFamily
-    >>> from curvewise.networks.small import MLP
+    >>> from curvewise.networks.architectures import MLP
     >>> networks = [condition(MLP(3), LossFamily()) for _ in range(4)]
     >>> stacked_scores(networks, torch.zeros(5, 3), torch.zeros(1, 0)).shape
     (4, 1, 5)

@@ -11,8 +11,8 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call, vmap
 
+from curvewise.networks.architectures import MLP
 from curvewise.networks.conditioning import Conditioned, FiLM, Tap
-from curvewise.networks.small import MLP
 
 Layer = tuple[str, bool]  # the name of a linear layer's parameters, whether a ReLU follows
 WEIGHTS = ""  # among the names of tensors: all weights, (K, P)

@@ -1,13 +1,9 @@
-"""Residual networks: ResNet for 32x32 images, ResNeXt-50 for large ones.
+"""The networks that are built here: an MLP and a small CNN, quick on a CPU, and residual networks.
 
-He, Zhang, Ren, Sun, "Deep Residual Learning for Image Recognition" (CVPR 2016, arXiv 1512.03385),
-section 4.2: 6n + 2 layers in three stages of n blocks, with shortcuts that have no parameters.
-
-Xie, Girshick, Dollar, Tu, He, "Aggregated Residual Transformations for Deep Neural Networks"
-(CVPR 2017, arXiv 1611.05431). Parameters and buffers are called and shaped as in torchvision, so
-that its published ImageNet weights can be loaded.
+Sizes are not checked here: `build_network` does that.
 """
 
+from collections.abc import Sequence
 from typing import ClassVar, cast
 
 from torch import Tensor, nn
@@ -16,6 +12,98 @@ from torch.nn import functional as F
 from curvewise.base.errors import InputError, require_whole
 
 DEPTHS = (20, 32, 44, 56)  # of ResNets for 32x32 images
+
+
+class FeatureNetwork(nn.Module):
+    """A body that makes features, and the linear layer that makes logits of them."""
+
+    body: nn.Module
+    linear: nn.Linear
+
+    def features(self, x: Tensor) -> Tensor:
+        """Return the input (n, F) of the last linear layer."""
+        return cast(Tensor, self.body(x))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return logits (n, C)."""
+        return cast(Tensor, self.linear(self.features(x)))
+
+
+class MLP(FeatureNetwork):
+    """Fully connected layers with ReLU between them: features (n, d) to logits (n, C).
+
+    Parameters
+    ----------
+    n_features
+        d, the columns of the input.
+    hidden
+        Width of each hidden layer; none at all makes it a logistic regression.
+
+    >>> import torch
+    >>> MLP(30, hidden=(128, 64))(torch.zeros(5, 30)).shape
+    torch.Size([5, 2])
+    """
+
+    def __init__(
+        self, n_features: int, n_classes: int = 2, hidden: Sequence[int] = (128, 64)
+    ) -> None:
+        super().__init__()
+        if isinstance(hidden, str) or not isinstance(hidden, Sequence):
+            raise InputError(f"hidden must be a list of layer widths, got {hidden!r}")
+        layers: list[nn.Module] = []
+        for width in hidden:
+            layers += [nn.Linear(n_features, require_whole("hidden", width)), nn.ReLU()]
+            n_features = width
+        self.body = nn.Sequential(*layers)
+        self.linear = nn.Linear(n_features, n_classes)
+
+
+class SmallCNN(FeatureNetwork):
+    """Three convolutions with BatchNorm, average pooling, and a linear layer on 4 width features.
+
+    Made for 28x28 and 32x32 images and fit for any size of at least 4x4; images (n, channels,
+    H, W) to logits (n, C).
+
+    Parameters
+    ----------
+    width
+        Channels of the first stage; the next have twice and four times as many.
+    stride
+        Step of the first convolution, whose kernel is 2 stride + 1 wide and so sees every pixel.
+        Time and memory fall with its square: 1 for 28x28, 8 for 256x256.
+
+    >>> import torch
+    >>> SmallCNN(1)(torch.zeros(5, 1, 28, 28)).shape
+    torch.Size([5, 2])
+    """
+
+    def __init__(
+        self, n_channels: int, n_classes: int = 2, width: int = 16, *, stride: int = 1
+    ) -> None:
+        super().__init__()
+        require_whole("width", width)
+        require_whole("stride", stride)
+        kernel = 2 * stride + 1
+        self.body = nn.Sequential(
+            nn.Conv2d(n_channels, width, kernel, stride, stride, bias=False),
+            # Pooling first leaves a quarter of the pixels to normalise and rectify.
+            nn.MaxPool2d(2),
+            nn.BatchNorm2d(width),
+            nn.ReLU(inplace=True),
+            nn.Conv2d(width, 2 * width, 3, padding=1, bias=False),
+            nn.MaxPool2d(2),
+            nn.BatchNorm2d(2 * width),
+            nn.ReLU(inplace=True),
+            nn.Conv2d(2 * width, 4 * width, 3, padding=1, bias=False),
+            nn.BatchNorm2d(4 * width),
+            nn.ReLU(inplace=True),
+            nn.AdaptiveAvgPool2d(1),
+            nn.Flatten(),
+        )
+        self.linear = nn.Linear(4 * width, n_classes)
+        for module in self.body:
+            if isinstance(module, nn.Conv2d):
+                nn.init.kaiming_normal_(module.weight, nonlinearity="relu")
 
 
 class Block(nn.Module):
@@ -46,13 +134,15 @@ class Block(nn.Module):
         return F.relu(out + x, inplace=True)
 
 
-class ResNetCifar(nn.Module):
+class ResNetCifar(FeatureNetwork):
     """ResNet-20, 32, 44 or 56: images (n, channels, H, W) to logits (n, C).
 
-    Made for 32x32 images, fit for any size. All weights are drawn from N(0, 2 / fan_in), as in the
-    paper. With n = (depth - 2) / 6, channels c, width w and C classes it has
-    9 c w + 2 w + 378 n w^2 - 90 w^2 + 28 n w + 4 w C + C parameters: ResNet-32 with two classes
-    463,634.
+    He, Zhang, Ren, Sun, "Deep Residual Learning for Image Recognition" (CVPR 2016, arXiv
+    1512.03385), section 4.2: 6n + 2 layers in three stages of n blocks, with shortcuts that have
+    no parameters. Made for 32x32 images, fit for any size. All weights are drawn from
+    N(0, 2 / fan_in), as in the paper. With n = (depth - 2) / 6, channels c, width w and C classes
+    it has 9 c w + 2 w + 378 n w^2 - 90 w^2 + 28 n w + 4 w C + C parameters: ResNet-32 with two
+    classes 463,634.
 
     Parameters
     ----------
@@ -70,13 +160,9 @@ class ResNetCifar(nn.Module):
         self, depth: int, n_channels: int = 3, n_classes: int = 2, width: int = 16
     ) -> None:
         super().__init__()
-        if depth not in DEPTHS:
-            raise InputError(f"depth must be one of {DEPTHS}, got {depth!r}")
-        require_whole("n_channels", n_channels)
-        require_whole("n_classes", n_classes)
         require_whole("width", width)
         n_blocks = (depth - 2) // 6
-        self.depth, self.n_features = depth, 4 * width
+        self.depth = depth
         self.conv1 = nn.Conv2d(n_channels, width, 3, padding=1, bias=False)
         self.bn1 = nn.BatchNorm2d(width)
         self.stage1 = _stage(Block, n_blocks, width, width, 1)
@@ -93,10 +179,6 @@ class ResNetCifar(nn.Module):
         x = F.relu(self.bn1(self.conv1(x)), inplace=True)
         x = self.stage3(self.stage2(self.stage1(x)))
         return x.mean((2, 3))
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Return logits (n, C) of images (n, channels, H, W)."""
-        return cast(Tensor, self.linear(self.features(x)))
 
 
 class Bottleneck(nn.Module):
@@ -133,8 +215,11 @@ class Bottleneck(nn.Module):
 class ResNeXt50(nn.Module):
     """ResNeXt-50 32x4d: images (n, channels, H, W) to logits (n, C), 25,028,904 parameters.
 
-    That number is for three channels and 1000 classes. Made for 224x224 images, fit for any size.
-    The published weights expect images in [0, 1], normalised by `input_mean` and `input_std`.
+    That number is for three channels and 1000 classes. Xie, Girshick, Dollar, Tu, He, "Aggregated
+    Residual Transformations for Deep Neural Networks" (CVPR 2017, arXiv 1611.05431). Made for
+    224x224 images, fit for any size. Parameters and buffers are called and shaped as in
+    torchvision, so that its published ImageNet weights can be loaded; those expect images in
+    [0, 1], normalised by `input_mean` and `input_std`.
 
     >>> import torch
     >>> ResNeXt50().eval()(torch.zeros(1, 3, 64, 64)).shape
@@ -146,16 +231,13 @@ class ResNeXt50(nn.Module):
 
     def __init__(self, n_channels: int = 3, n_classes: int = 2) -> None:
         super().__init__()
-        require_whole("n_channels", n_channels)
-        require_whole("n_classes", n_classes)
         self.conv1 = nn.Conv2d(n_channels, 64, 7, 2, padding=3, bias=False)
         self.bn1 = nn.BatchNorm2d(64)
         self.layer1 = _stage(Bottleneck, 3, 64, 256, 1)
         self.layer2 = _stage(Bottleneck, 4, 256, 512, 2)
         self.layer3 = _stage(Bottleneck, 6, 512, 1024, 2)
         self.layer4 = _stage(Bottleneck, 3, 1024, 2048, 2)
-        self.n_features = 2048
-        self.fc = nn.Linear(self.n_features, n_classes)
+        self.fc = nn.Linear(2048, n_classes)
         for module in self.modules():
             if isinstance(module, nn.Conv2d):
                 nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")

@@ -1,0 +1,309 @@
+"""Networks against plain loops over neurons and pixels; published sizes and costs."""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+from curvewise.base.errors import InputError
+from curvewise.networks.architectures import MLP, Block, ResNetCifar, ResNeXt50, SmallCNN
+
+Shape = tuple[int, ...]
+
+
+def size(network: nn.Module) -> int:
+    return sum(parameter.numel() for parameter in network.parameters())
+
+
+def multiplications(network: nn.Module, x: Tensor) -> int:
+    """Return how many multiplications the convolutions and linear layers do per sample."""
+    total = 0
+
+    def count(module: nn.Module, inputs: tuple[Tensor], out: Tensor) -> None:
+        nonlocal total
+        total += out[0].numel() * module.weight[0].numel()
+
+    for module in network.modules():
+        if isinstance(module, nn.Conv2d | nn.Linear):
+            module.register_forward_hook(count)
+    network(x)
+    return total
+
+
+def mlp_by_loop(network: MLP, x: list[float]) -> list[float]:
+    linears = [module for module in network.modules() if isinstance(module, nn.Linear)]
+    for linear in linears:
+        out = []
+        for row, bias in zip(linear.weight.tolist(), linear.bias.tolist(), strict=True):
+            total = sum(weight * value for weight, value in zip(row, x, strict=True)) + bias
+            out.append(total if linear is network.linear else max(total, 0.0))
+        x = out
+    return x
+
+
+@pytest.mark.parametrize("hidden", [(), (5,), [7, 3], (4, 6, 5)])
+def test_an_mlp_is_the_formula(hidden: tuple[int, ...]) -> None:
+    network = MLP(6, 3, hidden).double()
+    x = torch.randn(4, 6, dtype=torch.float64)
+    rows = [mlp_by_loop(network, row) for row in x.tolist()]
+    expected = torch.tensor(rows, dtype=torch.float64)
+    torch.testing.assert_close(network(x), expected, rtol=1e-12, atol=1e-12)
+    sizes = [6, *hidden, 3]
+    assert size(network) == sum((a + 1) * b for a, b in pairwise(sizes))
+
+
+def convolve(image: np.ndarray, weight: np.ndarray, stride: int, padding: int) -> np.ndarray:
+    """Return the convolution of (C, H, W) with (F, C, k, k), one output pixel at a time."""
+    kernel = weight.shape[-1]
+    padded = np.pad(image, ((0, 0), (padding, padding), (padding, padding)))
+    rows, columns = ((size - kernel) // stride + 1 for size in padded.shape[1:])
+    out = np.zeros((len(weight), rows, columns))
+    for row in range(rows):
+        for column in range(columns):
+            top, left = row * stride, column * stride
+            patch = padded[:, top : top + kernel, left : left + kernel]
+            out[:, row, column] = [(patch * one).sum() for one in weight]
+    return out
+
+
+def halve(image: np.ndarray) -> np.ndarray:
+    """Return the maximum of each 2x2 square."""
+    rows, columns = (size // 2 for size in image.shape[1:])
+    squares = image[:, : 2 * rows, : 2 * columns].reshape(len(image), rows, 2, columns, 2)
+    return squares.max((2, 4))
+
+
+def cnn_by_loop(network: SmallCNN, image: np.ndarray, stride: int) -> np.ndarray:
+    convolutions = [m for m in network.modules() if isinstance(m, nn.Conv2d)]
+    norms = [m for m in network.modules() if isinstance(m, nn.BatchNorm2d)]
+    for stage, (convolution, norm) in enumerate(zip(convolutions, norms, strict=True)):
+        step = stride if stage == 0 else 1
+        image = convolve(image, convolution.weight.detach().numpy(), step, step)
+        image = halve(image) if stage < 2 else image
+        mean, var = norm.running_mean.numpy(), norm.running_var.numpy()
+        gain, shift = norm.weight.detach().numpy(), norm.bias.detach().numpy()
+        scale = gain / np.sqrt(var + norm.eps)
+        for channel in range(len(image)):
+            normalised = (image[channel] - mean[channel]) * scale[channel] + shift[channel]
+            image[channel] = np.maximum(normalised, 0)
+    features = image.mean((1, 2))
+    return network.linear.weight.detach().numpy() @ features + network.linear.bias.detach().numpy()
+
+
+@pytest.mark.parametrize(
+    ("stride", "image"), [(1, (8, 8)), (1, (9, 6)), (2, (16, 17)), (3, (25, 14))]
+)
+def test_a_small_cnn_is_the_formula(stride: int, image: tuple[int, int]) -> None:
+    network = SmallCNN(2, 3, width=2, stride=stride).double()
+    network(torch.randn(9, 2, *image, dtype=torch.float64))  # moves the running statistics
+    for norm in (m for m in network.modules() if isinstance(m, nn.BatchNorm2d)):
+        nn.init.normal_(norm.weight)
+        nn.init.normal_(norm.bias)
+    network.eval()
+    x = torch.randn(3, 2, *image, dtype=torch.float64)
+    expected = np.stack([cnn_by_loop(network, image, stride) for image in x.numpy()])
+    np.testing.assert_allclose(network(x).detach().numpy(), expected, rtol=1e-10, atol=1e-10)
+
+
+@pytest.mark.parametrize("width", [4, 16])
+def test_number_of_parameters_of_a_small_cnn(width: int) -> None:
+    network = SmallCNN(3, 5, width)
+    convolutions = 9 * (3 * width + width * 2 * width + 2 * width * 4 * width)
+    norms = 2 * (width + 2 * width + 4 * width)
+    linear = 5 * 4 * width + 5
+    assert size(network) == convolutions + norms + linear
+
+
+def test_every_pixel_counts_at_any_stride() -> None:
+    network = SmallCNN(1, stride=8).eval()
+    x = torch.randn(1, 1, 64, 64, requires_grad=True)
+    first = next(module for module in network.modules() if isinstance(module, nn.Conv2d))
+    assert first(x).shape == (1, 16, 8, 8)
+    first(x).square().sum().backward()
+    assert x.grad is not None
+    assert bool((x.grad != 0).all())
+
+
+@pytest.mark.parametrize("depth", [20, 32, 44, 56])
+@pytest.mark.parametrize(("n_channels", "n_classes", "width"), [(3, 2, 16), (1, 10, 8)])
+def test_number_of_parameters_of_a_resnet(
+    depth: int, n_channels: int, n_classes: int, width: int
+) -> None:
+    network = ResNetCifar(depth, n_channels, n_classes, width)
+    n = (depth - 2) // 6
+    expected = 9 * n_channels * width + 2 * width  # the first convolution and its BatchNorm
+    n_in = width
+    for n_out in (width, 2 * width, 4 * width):
+        expected += 9 * n_in * n_out + (2 * n - 1) * 9 * n_out**2 + 2 * n * 2 * n_out
+        n_in = n_out
+    expected += 4 * width * n_classes + n_classes
+    assert size(network) == expected
+    layers = [m for m in network.modules() if isinstance(m, nn.Conv2d | nn.Linear)]
+    assert len(layers) == depth
+
+
+@pytest.mark.parametrize(("depth", "millions"), [(20, 0.27), (32, 0.46), (44, 0.66), (56, 0.85)])
+def test_sizes_of_the_paper(depth: int, millions: float) -> None:
+    assert round(size(ResNetCifar(depth, n_classes=10)) / 1e6, 2) == millions
+
+
+def test_resnet32_for_two_classes() -> None:
+    network = ResNetCifar(32)
+    assert size(network) == 463_634
+    # Forward and backward are three products, each a multiplication and an addition.
+    flop = 2 * 3 * multiplications(network, torch.zeros(2, 3, 32, 32))
+    assert flop == pytest.approx(414e6, rel=0.01)
+
+
+def shortcut_by_loop(x: Tensor, n_out: int) -> Tensor:
+    n, n_in, height, width = x.shape
+    out = torch.zeros(n, n_out, (height + 1) // 2, (width + 1) // 2, dtype=x.dtype)
+    for channel in range(n_in):
+        for row in range(0, height, 2):
+            for column in range(0, width, 2):
+                value = x[:, channel, row, column]
+                out[:, channel + (n_out - n_in) // 2, row // 2, column // 2] = value
+    return out
+
+
+@pytest.mark.parametrize("image", [(8, 8), (7, 10)])
+def test_the_shortcut_is_option_a(image: tuple[int, int]) -> None:
+    block = Block(4, 8, stride=2).eval()
+    assert {name for name, _ in block.named_children()} == {"conv1", "bn1", "conv2", "bn2"}
+    nn.init.zeros_(block.bn2.weight)  # leaves nothing but the shortcut
+    x = torch.randn(3, 4, *image)
+    assert torch.equal(block(x), shortcut_by_loop(x, 8).clamp(min=0))
+
+
+def test_a_block_adds_its_input() -> None:
+    block = Block(4, 4, stride=1).eval()
+    x = torch.randn(3, 4, 6, 6)
+    inner = block.bn2(block.conv2(block.bn1(block.conv1(x)).clamp(min=0)))
+    torch.testing.assert_close(block(x), (inner + x).clamp(min=0))
+
+
+def test_stages_halve_the_image_and_double_the_channels() -> None:
+    network = ResNetCifar(20)
+    shapes: list[tuple[int, ...]] = []
+    for stage in (network.stage1, network.stage2, network.stage3):
+        stage.register_forward_hook(lambda _, __, out: shapes.append(tuple(out.shape[1:])))
+    features = network.features(torch.randn(2, 3, 32, 32))
+    assert shapes == [(16, 32, 32), (32, 16, 16), (64, 8, 8)]
+    assert features.shape == (2, 64)
+    assert bool((features >= 0).all())
+
+
+def test_features_are_the_mean_over_pixels() -> None:
+    network = ResNetCifar(20).eval()
+    maps: list[Tensor] = []
+    network.stage3.register_forward_hook(lambda _, __, out: maps.append(out))
+    features = network.features(torch.randn(2, 3, 32, 32))
+    torch.testing.assert_close(features, maps[0].flatten(2).sum(2) / 64)
+
+
+def test_initial_weights_have_the_deviation_of_he() -> None:
+    network = ResNetCifar(56)
+    for module in network.stage3.modules():
+        if isinstance(module, nn.Conv2d):
+            expected = (2 / (9 * module.in_channels)) ** 0.5
+            assert float(module.weight.detach().std()) == pytest.approx(expected, rel=0.03)
+    assert float(network.linear.bias.detach().abs().max()) == 0
+
+
+def published_layout(n_classes: int) -> dict[str, Shape]:
+    """Return every name and shape of torchvision's state dict, in its order.
+
+    Stage i of 3, 4, 6 and 3 blocks has p = 64, 128, 256, 512 planes: a block leads from its input
+    through 2p channels, in 32 groups, to 4p. The first of a stage also has a projection.
+    """
+    layout: dict[str, Shape] = {}
+
+    def convolution(name: str, *shape: int) -> None:
+        layout[f"{name}.weight"] = shape
+
+    def norm(name: str, channels: int) -> None:
+        for part in ("weight", "bias", "running_mean", "running_var"):
+            layout[f"{name}.{part}"] = (channels,)
+        layout[f"{name}.num_batches_tracked"] = ()
+
+    convolution("conv1", 64, 3, 7, 7)
+    norm("bn1", 64)
+    channels = 64
+    for stage, (blocks, planes) in enumerate(((3, 64), (4, 128), (6, 256), (3, 512)), start=1):
+        for block in range(blocks):
+            prefix, middle, out = f"layer{stage}.{block}", 2 * planes, 4 * planes
+            convolution(f"{prefix}.conv1", middle, channels, 1, 1)
+            norm(f"{prefix}.bn1", middle)
+            convolution(f"{prefix}.conv2", middle, middle // 32, 3, 3)
+            norm(f"{prefix}.bn2", middle)
+            convolution(f"{prefix}.conv3", out, middle, 1, 1)
+            norm(f"{prefix}.bn3", out)
+            if block == 0:
+                convolution(f"{prefix}.downsample.0", out, channels, 1, 1)
+                norm(f"{prefix}.downsample.1", out)
+            channels = out
+    layout["fc.weight"], layout["fc.bias"] = (n_classes, 2048), (n_classes,)
+    return layout
+
+
+@pytest.fixture(scope="module")
+def resnext() -> ResNeXt50:
+    return ResNeXt50(n_classes=1000)
+
+
+def test_names_and_shapes_are_those_of_torchvision(resnext: ResNeXt50) -> None:
+    layout = [(name, tuple(value.shape)) for name, value in resnext.state_dict().items()]
+    assert layout == list(published_layout(1000).items())
+    assert len(layout) == 53 * 6 + 2  # 53 convolutions, each with the five entries of a BatchNorm
+    assert size(resnext) == 25_028_904
+
+
+def test_cost_at_224_pixels() -> None:
+    with torch.device("meta"):  # shapes only
+        network, images = ResNeXt50(n_classes=1000), torch.zeros(1, 3, 224, 224)
+    shapes: list[Shape] = []
+    for stage in (network.layer1, network.layer2, network.layer3, network.layer4):
+        stage.register_forward_hook(lambda _, __, out: shapes.append(tuple(out.shape[1:])))
+    # The cost is published with the weights.
+    assert multiplications(network, images) / 1e9 == pytest.approx(4.23, abs=0.005)
+    assert shapes == [(256, 56, 56), (512, 28, 28), (1024, 14, 14), (2048, 7, 7)]
+
+
+def test_the_grouped_convolution_has_the_stride(resnext: ResNeXt50) -> None:
+    for stage in (resnext.layer2, resnext.layer3, resnext.layer4):
+        first = stage[0]
+        assert (first.conv1.stride, first.conv2.stride) == ((1, 1), (2, 2))
+        assert first.conv2.groups == 32
+
+
+def test_a_bottleneck_by_hand(resnext: ResNeXt50) -> None:
+    block = resnext.layer2[0].eval()
+    x = torch.randn(2, 256, 6, 6)
+    out = block.bn1(block.conv1(x)).clamp(min=0)
+    out = block.bn2(block.conv2(out)).clamp(min=0)
+    out = block.bn3(block.conv3(out)) + block.downsample(x)
+    torch.testing.assert_close(block(x), out.clamp(min=0))
+
+
+def test_initial_weights_have_the_deviation_of_fan_out(resnext: ResNeXt50) -> None:
+    for name, fan_out in (("layer4.0.conv1", 1024), ("layer4.1.conv2", 9 * 1024)):
+        weight = resnext.get_submodule(name).weight
+        assert float(weight.detach().std()) == pytest.approx((2 / fan_out) ** 0.5, rel=0.01)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: MLP(6, hidden=(8, 0)), "hidden must be .* got 0"),
+        (lambda: MLP(6, hidden=64), "hidden must be a list .* got 64"),
+        (lambda: MLP(6, hidden="64"), "hidden must be a list .* got '64'"),
+        (lambda: SmallCNN(1, width=0), "width must be .* got 0"),
+        (lambda: SmallCNN(1, stride=0), "stride must be .* got 0"),
+        (lambda: ResNetCifar(20, width=0), "width must be .* got 0"),
+    ],
+)
+def test_bad_options(make, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        make()
