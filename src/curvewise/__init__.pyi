@@ -49,9 +49,13 @@ from curvewise.networks.conditioning import (
 )
 from curvewise.networks.registry import build_network as build_network
 from curvewise.report.page_scores import write_report as write_report
-from curvewise.roc.band import RocBand as RocBand, roc_band as roc_band
-from curvewise.roc.curve import RocCurve as RocCurve, auc as auc, roc_curve as roc_curve
-from curvewise.roc.ensemble import ensemble_score as ensemble_score
+from curvewise.roc.curve import (
+    RocBand as RocBand,
+    RocCurve as RocCurve,
+    auc as auc,
+    roc_band as roc_band,
+    roc_curve as roc_curve,
+)
 from curvewise.roc.interval import (
     AucComparison as AucComparison,
     AucInterval as AucInterval,
@@ -62,6 +66,7 @@ from curvewise.roc.interval import (
 from curvewise.roc.many import (
     ManyCurves as ManyCurves,
     accuracy_by_frequency as accuracy_by_frequency,
+    ensemble_score as ensemble_score,
     macro_auc as macro_auc,
     one_vs_rest as one_vs_rest,
 )

@@ -14,7 +14,7 @@ from curvewise.figures.panels import (
     plot_range_panels,
     plot_spread_panels,
 )
-from curvewise.roc.band import RocBand
+from curvewise.roc.curve import RocBand
 
 
 def band(shift):

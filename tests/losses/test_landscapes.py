@@ -11,14 +11,14 @@ from scipy.optimize import brentq
 
 from curvewise import InputError
 from curvewise.figures.landscapes import plot_landscape, plot_landscapes, plot_line_panels
-from curvewise.losses.contours import (
+from curvewise.losses.landscape import (
+    BreakEven,
     Landscape,
     break_even_score,
     loss_landscape,
     separated,
     weighted_cross_entropy,
 )
-from curvewise.losses.landscape import BreakEven
 
 SETTINGS = [
     {},

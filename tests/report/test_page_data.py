@@ -18,7 +18,7 @@ from curvewise.report.page_curves import corner_at, corners, packed_corners
 from curvewise.report.page_data import GRID, RECALL, page_data
 from curvewise.report.page_input import OwnPoint, PageModel
 from curvewise.report.page_settings import setting_number
-from curvewise.roc.calibration import histogram, probability, reliability
+from curvewise.roc.metrics import histogram, probability, reliability
 from page_samples import page_input, page_models
 
 labelled = st.integers(0, 2**32 - 1).map(np.random.default_rng)

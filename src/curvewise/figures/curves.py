@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from curvewise.base.errors import InputError
-from curvewise.roc.band import RocBand
-from curvewise.roc.curve import RocCurve
+from curvewise.roc.curve import RocBand, RocCurve
 from curvewise.roc.inputs import Floats
 from curvewise.roc.operating import OperatingPoint
 
@@ -172,7 +171,7 @@ def plot_band(
     misses
         Draw 1 - TPR logarithmically instead of TPR, which shows differences near TPR = 1.
 
-    >>> from curvewise.roc.band import roc_band
+    >>> from curvewise.roc.curve import roc_band
     >>> from curvewise.roc.curve import roc_curve
     >>> band = roc_band([roc_curve([0, 1, 0, 1], [0.1, 0.9, 0.6, 0.4])])
     >>> plot_band({"VS": band}).get_legend_handles_labels()[1][0]

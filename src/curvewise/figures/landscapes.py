@@ -8,8 +8,7 @@ import numpy as np
 from curvewise.base.errors import InputError
 from curvewise.figures.curves import color_of, figure_of, new_axes
 from curvewise.figures.panels import panel_axes
-from curvewise.losses.contours import Landscape, loss_landscape
-from curvewise.losses.landscape import break_even
+from curvewise.losses.landscape import Landscape, break_even, loss_landscape
 from curvewise.roc.inputs import Floats
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import numpy as np
 
 from curvewise.base.errors import InputError
 from curvewise.figures.curves import Areas, color_of, plot_band, plot_spread
-from curvewise.roc.band import RocBand
+from curvewise.roc.curve import RocBand
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist

@@ -16,9 +16,9 @@ from curvewise.figures.curves import (
     place_legend,
     require_named,
 )
-from curvewise.roc.calibration import probability_bins
 from curvewise.roc.curve import RocCurve
 from curvewise.roc.inputs import Labels, check_scored
+from curvewise.roc.metrics import probability_bins
 from curvewise.roc.operating import OperatingPoint, rate_interval
 
 if TYPE_CHECKING:

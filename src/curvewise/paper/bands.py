@@ -22,7 +22,7 @@ from curvewise.paper.gains import (
     told,
 )
 from curvewise.paper.profiles import Profile, both
-from curvewise.roc.band import RocBand
+from curvewise.roc.curve import RocBand
 from curvewise.stats.cells import Cell
 from curvewise.stats.differences import CellDifference
 from curvewise.stats.summary import roc_bands

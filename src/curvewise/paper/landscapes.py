@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 
 from curvewise.figures.landscapes import plot_landscapes
-from curvewise.losses.contours import Landscape, loss_landscape, score_of, separated
-from curvewise.losses.landscape import BreakEven
+from curvewise.losses.landscape import BreakEven, Landscape, loss_landscape, score_of, separated
 from curvewise.paper.experiment import Data, Experiment, Outcome, Reading, Rows
 from curvewise.paper.profiles import Profile
 

@@ -5,7 +5,7 @@ from itertools import pairwise
 import numpy as np
 
 from curvewise.figures.landscapes import plot_line_panels
-from curvewise.losses.contours import break_even_score, weighted_cross_entropy
+from curvewise.losses.landscape import break_even_score, weighted_cross_entropy
 from curvewise.paper.experiment import Data, Experiment, Outcome, Reading, Rows
 from curvewise.paper.profiles import Profile
 

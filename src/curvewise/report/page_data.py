@@ -11,16 +11,15 @@ from curvewise.report.page_answer import answer, median_row, own_answer, warning
 from curvewise.report.page_curves import Corners, corner_at, corners, packed_corners
 from curvewise.report.page_input import PageInput, PageModel, Unit
 from curvewise.report.page_settings import METRICS, setting_panels
-from curvewise.roc.band import roc_band
-from curvewise.roc.calibration import (
+from curvewise.roc.curve import RocCurve, roc_band
+from curvewise.roc.inputs import Floats
+from curvewise.roc.metrics import (
+    binary_metrics,
     histogram,
     probability_bins,
     reliability,
     short,
 )
-from curvewise.roc.curve import RocCurve
-from curvewise.roc.inputs import Floats
-from curvewise.roc.metrics import binary_metrics
 
 # Even steps for linear axes and fine ones near 0 for logarithmic ones; more cannot be seen.
 GRID = np.union1d(np.linspace(0, 1, 201), np.geomspace(1e-4, 1, 161))

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from curvewise.roc.calibration import short
+from curvewise.roc.metrics import short
 from curvewise.stats.polynomial import polynomial_fit
 
 METRICS = (

@@ -44,6 +44,22 @@ def allowed_errors(n: int, rate: float, confidence: float) -> int:
     return guess
 
 
+def promise_note(what: str, rate: float, confidence: float, n: int) -> str:
+    """Return what n rows of a class can promise of a rate, in a sentence.
+
+    >>> promise_note("FPR <=", 0.01, 0.95, 100)
+    'FPR <= 0.01 with confidence 0.95 needs at least 299 negatives, got 100'
+    """
+    errors, kind = (rate, "negatives") if what == "FPR <=" else (1 - rate, "positives")
+    needed = rows_needed(errors, confidence)
+    if n < needed:
+        return (
+            f"{what} {rate:g} with confidence {confidence:g} needs at least {needed:,} {kind}, "
+            f"got {n:,}"
+        )
+    return f"{what} {rate:g} on new data with confidence {confidence:g}, from {n:,} {kind}"
+
+
 def threshold_for_fpr(negatives: ArrayLike, max_fpr: float, confidence: float) -> float:
     """Return the lowest threshold whose FPR on new data is at most `max_fpr`, with confidence.
 

@@ -7,7 +7,7 @@ from scipy.stats import beta as beta_distribution
 
 from curvewise.base.errors import InputError, require_number, require_open
 from curvewise.roc.curve import RocCurve, roc_curve
-from curvewise.roc.guarantee import rows_needed, threshold_for_fpr, threshold_for_tpr
+from curvewise.roc.guarantee import promise_note, threshold_for_fpr, threshold_for_tpr
 from curvewise.roc.inputs import Labels, Scores, check_scored
 
 
@@ -137,22 +137,6 @@ def _promised(
         note = promise_note("TPR >=", min_tpr, confidence, len(data.positives))
         return threshold_for_tpr(data.positives, min_tpr, confidence), note
     raise InputError("confidence goes with max_fpr or min_tpr, got it with cost_ratio")
-
-
-def promise_note(what: str, rate: float, confidence: float, n: int) -> str:
-    """Return what n rows of a class can promise of a rate, in a sentence.
-
-    >>> promise_note("FPR <=", 0.01, 0.95, 100)
-    'FPR <= 0.01 with confidence 0.95 needs at least 299 negatives, got 100'
-    """
-    errors, kind = (rate, "negatives") if what == "FPR <=" else (1 - rate, "positives")
-    needed = rows_needed(errors, confidence)
-    if n < needed:
-        return (
-            f"{what} {rate:g} with confidence {confidence:g} needs at least {needed:,} {kind}, "
-            f"got {n:,}"
-        )
-    return f"{what} {rate:g} on new data with confidence {confidence:g}, from {n:,} {kind}"
 
 
 def operating_point(

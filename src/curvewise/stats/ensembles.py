@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from curvewise.roc.ensemble import ensemble_score
 from curvewise.roc.interval import auc_interval, compare_auc
+from curvewise.roc.many import ensemble_score
 from curvewise.stats.cells import Cell, Table, placed, require_labels
 
 

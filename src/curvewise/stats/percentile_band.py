@@ -7,8 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from curvewise.base.errors import require_open
-from curvewise.roc.band import roc_band
-from curvewise.roc.curve import RocCurve
+from curvewise.roc.curve import RocCurve, roc_band
 from curvewise.roc.inputs import Floats
 
 THIN = np.linspace(0, 1, 251)  # as fine as print shows
