@@ -380,14 +380,3 @@ def test_a_full_disk_loses_nothing_and_the_store_goes_on(store):
     store._connection.execute("PRAGMA max_page_count = 1000000")
     assert store.record([result(i) for i in ids[10:]], "box", {}) == 30
     np.testing.assert_array_equal(store.score_matrix(ids), [scores_of(i) for i in ids])
-
-
-def test_a_snapshot_is_one_moment(store):
-    runs = listed(planned(0), planned(1))
-    store.add_sweep("a", {}, runs)
-    with Store(store.path, readonly=True) as reader:
-        with reader.snapshot():
-            before = [r.state for r in reader.runs()]
-            store.record([result(runs[0][1])], "box", {})
-            assert [r.state for r in reader.runs()] == before
-        assert [r.state for r in reader.runs()] == ["done", "pending"]

@@ -157,7 +157,7 @@ def sweep_export(
     as_json: AsJson = False,
 ) -> None:
     """Write one row a run, settings and metrics as columns."""
-    from curvewise.sweep.export import export
+    from curvewise.sweep.frame import export
     from curvewise.sweep.store import Store
 
     with Store(store_file, readonly=True) as store:

@@ -157,16 +157,6 @@ class Store:
                 self._writing = False
 
     @contextmanager
-    def snapshot(self) -> Iterator[None]:
-        """Let all reading in the block see one moment, whatever is recorded meanwhile."""
-        with explained(self.path):
-            self._connection.execute("BEGIN")
-            try:
-                yield
-            finally:
-                self._connection.rollback()
-
-    @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
         with self.writing(), explained(self.path):
             self._connection.execute("BEGIN IMMEDIATE")

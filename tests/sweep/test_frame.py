@@ -1,4 +1,4 @@
-"""Records as tables, and stores at their limits: full and read-only disks, 100,000 runs."""
+"""Runs as one table, and stores at their limits: full and read-only disks, 100,000 runs."""
 
 import csv
 import json
@@ -16,10 +16,9 @@ from test_store import VERSIONS, listed, missing, planned, problem, result, scor
 from test_store_file import everything
 
 from curvewise.base.errors import InputError
-from curvewise.sweep import export as module
-from curvewise.sweep.export import export
+from curvewise.sweep.frame import export, frame
 from curvewise.sweep.plan import Result
-from curvewise.sweep.store import Record, Store, StoreError
+from curvewise.sweep.store import Store, StoreError
 
 PLANS = [
     planned(0, settings={"omega": 0.1 + 0.2, "gamma": 0.0, "tau": 3}, validation=0.2),
@@ -52,21 +51,18 @@ def vars_of(run):
     return {"settings": run.settings, "features": run.features, "label": "mine"}
 
 
-def expected_cell(record: Record, title: str) -> object:
-    """Return what a cell should hold, straight from the record; nan and nothing are None."""
-    group, _, name = title.partition(".")
-    if name:
-        source = record.versions or {} if group == "versions" else getattr(record.run, group)
-        value = source.get(name)
-    elif title in record.run.settings:
-        value = record.run.settings[title]
-    elif title in ("auc", "threshold"):
-        value = record.metrics.get(title)
-    else:
-        value = getattr(record, title, getattr(record.run, title, None))
-    if isinstance(value, list):
-        return json.dumps(value)
-    return None if isinstance(value, float) and math.isnan(value) else value
+def expected_rows(runs, seconds, metrics):
+    """Return what a frame should hold, straight from the plans; what a run lacks is not there."""
+    for run, spent, measured in zip(runs, seconds, metrics, strict=True):
+        plain = {name: getattr(run, name) for name in ("task", "beta", "seed", "label", "number")}
+        row = {**plain, "validation": run.validation, "seconds": spent, **run.settings, **measured}
+        for group in ("recipe", "network", "features", "evaluate"):
+            row |= {f"{group}.{name}": value for name, value in getattr(run, group).items()}
+        yield {
+            name: json.dumps(value) if isinstance(value, list) else value
+            for name, value in row.items()
+            if value is not None
+        }
 
 
 TITLES = """
@@ -75,60 +71,78 @@ number validation omega gamma tau focus auc threshold recipe.epochs recipe.lr re
 recipe.clip_norm network.name network.hidden features.pca evaluate.tau versions.curvewise
 versions.torch
 """
-COLUMNS = TITLES.split()
+SECONDS = (1.5, 1e-9, 1.5, 0.0)
+METRICS = ({"auc": 1 / 3, "threshold": math.inf}, {"threshold": -0.5}, {}, {})
 
 
-@pytest.mark.parametrize("sweep", [None, "two"])
-def test_csv_has_a_row_a_run_and_every_number_exactly(sweep, store, tmp_path):
-    path = tmp_path / "runs.csv"
-    assert export(store, path, sweep) == (4 if sweep is None else 2)
-    with path.open(encoding="utf-8", newline="") as file:
-        rows = list(csv.DictReader(file))
-    records = list(store.runs(sweep))
-    assert len(rows) == len(records)
-    assert set(rows[0]) <= set(COLUMNS)
-    if sweep is None:
-        assert list(rows[0]) == COLUMNS
-    else:
-        assert [row["label"] for row in rows] == ["mine", "VS"]
-    for row, record in zip(rows, records, strict=True):
-        for title, text in row.items():
-            value = expected_cell(record, title)
-            assert text == ("" if value is None else str(value)), title
-            if isinstance(value, float):
-                assert float(text) == value
+def test_a_frame_has_a_row_a_run_with_all_that_is_known(store):
+    runs = frame(store)
+    assert list(runs) == TITLES.split()
+    rows = list(expected_rows(PLANS, SECONDS, METRICS))
+    for (_, row), expected in zip(runs.iterrows(), rows, strict=True):
+        for name in set(runs) & set().union(*rows):
+            value = expected.get(name)
+            value = str(value) if name == "tau" and value is not None else value
+            assert (pd.isna(row[name]) and value is None) or row[name] == value, name
+    assert list(runs["state"]) == ["done", "done", "failed", "pending"]
+    assert list(runs["attempts"]) == [1, 1, 1, 0]
+    assert list(runs["message"]) == ["", "", "Traceback:\n  a, b", ""]
+    assert list(runs["identity"]) == [run.identity("f0") for run in PLANS]
+    assert set(runs["machine"]) == {"box", ""}
+    assert set(runs["versions.torch"]) == {"2", None}
 
 
-def test_parquet_has_the_same_in_columns_of_one_type(store, tmp_path):
-    pytest.importorskip("pyarrow")
-    assert export(store, tmp_path / "runs.parquet") == 4
-    frame = pd.read_parquet(tmp_path / "runs.parquet")
-    assert list(frame) == COLUMNS
-    for (_, row), record in zip(frame.iterrows(), store.runs(), strict=True):
-        for title, found in row.items():
-            value = expected_cell(record, title)
-            if title == "tau" and value is not None:
-                value = str(value)  # a number in one run, a density in another
-            assert (pd.isna(found) and value is None) or found == value, title
-    assert frame["omega"].dtype == np.float64
-    assert frame["attempts"].dtype == np.int64
-    assert pd.api.types.is_string_dtype(frame["tau"])
+def test_columns_have_one_type(store):
+    kinds = {name: str(kind) for name, kind in frame(store).dtypes.items()}
+    assert {kinds[name] for name in ("attempts", "seed", "number", "recipe.epochs")} == {"int64"}
+    for name in ("beta", "seconds", "validation", "omega", "auc", "threshold", "recipe.clip_norm"):
+        assert kinds[name] == "float64", name
+    assert kinds["focus"] == kinds["features.pca"] == "Int64"
+    assert kinds["tau"] == "object"  # a number in one run, a density in another
+    texts = frame(store)["tau"].tolist()
+    assert texts == ["3", "0:3:0.33", None, "1.5"]
+
+
+def test_the_frame_of_a_sweep_has_its_order_and_labels(store):
+    runs = frame(store, "two")
+    assert list(runs["label"]) == ["mine", "VS"]
+    assert list(runs["identity"]) == [PLANS[i].identity("f0") for i in (3, 0)]
+    assert "focus" not in runs
+
+
+def test_a_frame_without_runs_has_the_columns_of_all(tmp_path):
+    with Store(tmp_path / "empty.db") as empty:
+        runs = frame(empty)
+    assert runs.empty
+    assert list(runs) == TITLES.split()[:15]
 
 
 @pytest.mark.parametrize("ending", ["csv", "parquet"])
-def test_many_chunks_are_one_file(ending, tmp_path, monkeypatch):
+def test_a_file_gives_back_the_frame_bit_for_bit(ending, store, tmp_path):
     if ending == "parquet":
         pytest.importorskip("pyarrow")
-    monkeypatch.setattr(module, "ROWS", 7)
-    runs = listed(*(planned(i) for i in range(50)))
-    with Store(tmp_path / "runs.db") as store:
-        store.add_sweep("a", {}, runs)
-        store.record([result(runs[45][1], metrics={"late": 2.5})], "box", {})
-        assert export(store, tmp_path / f"runs.{ending}") == 50
-    read = pd.read_csv if ending == "csv" else pd.read_parquet
-    frame = read(tmp_path / f"runs.{ending}")
-    assert frame["number"].tolist() == list(range(50))
-    assert frame["late"].dropna().to_dict() == {45: 2.5}
+    runs, path = frame(store), tmp_path / f"runs.{ending}"
+    assert export(store, path) == 4
+    if ending == "parquet":
+        again = pd.read_parquet(path)
+        assert {name: str(kind) for name, kind in again.dtypes.items() if kind != "str"} == {
+            name: str(kind) for name, kind in runs.dtypes.items() if kind != "object"
+        }
+    else:
+        texts = pd.read_csv(path, dtype=object)
+        again = texts.fillna({"message": "", "machine": ""}).astype(runs.dtypes)
+    pd.testing.assert_frame_equal(again, runs, check_exact=True, check_dtype=False)
+
+
+def test_a_csv_holds_numbers_and_texts_as_they_are_written(store, tmp_path):
+    export(store, tmp_path / "runs.csv")
+    with (tmp_path / "runs.csv").open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [row["auc"] for row in rows] == [str(1 / 3), "", "", ""]
+    assert [row["threshold"] for row in rows] == ["inf", "-0.5", "", ""]
+    assert [row["focus"] for row in rows] == ["", "", "2", ""]
+    assert [row["tau"] for row in rows] == ["3", "0:3:0.33", "", "1.5"]
+    assert rows[2]["label"] == 'Fokal, "é"'
 
 
 def test_a_name_that_is_taken_gets_its_group(tmp_path):
@@ -136,13 +150,12 @@ def test_a_name_that_is_taken_gets_its_group(tmp_path):
     with Store(tmp_path / "runs.db") as store:
         store.add_sweep("a", {}, runs)
         store.record([result(runs[1][1], metrics={"tau": 0.25, "auc": 0.5})], "box", {})
-        export(store, tmp_path / "runs.csv")
-    frame = pd.read_csv(tmp_path / "runs.csv")
-    assert frame["seed"].tolist() == [0, 0, 0]
-    assert frame["settings.seed"].dropna().to_dict() == {0: 5}
-    assert frame["metrics.tau"].dropna().to_dict() == {1: 0.25}
-    assert frame["settings.tau"].dropna().to_dict() == {0: "1.0", 2: "0:3:0.33"}
-    assert frame["auc"].dropna().to_dict() == {1: 0.5}
+        columns = frame(store)
+    assert columns["seed"].tolist() == [0, 0, 0]
+    assert columns["settings.seed"].dropna().to_dict() == {0: 5}
+    assert columns["metrics.tau"].dropna().to_dict() == {1: 0.25}
+    assert columns["settings.tau"].dropna().to_dict() == {0: "1.0", 2: "0:3:0.33"}
+    assert columns["auc"].dropna().to_dict() == {1: 0.5}
 
 
 def test_a_file_that_exists_is_kept_unless_asked(store, tmp_path):
@@ -195,22 +208,6 @@ def test_an_empty_store_and_a_missing_pyarrow_are_said(store, tmp_path, monkeypa
     with pytest.raises(InputError, match=r"runs\.parquet needs pyarrow to be written"):
         export(store, tmp_path / "runs.parquet")
     assert not (tmp_path / "runs.parquet").exists()
-
-
-def test_runs_recorded_meanwhile_do_not_tear_the_table(store, tmp_path, monkeypatch):
-    with Store(store.path, readonly=True) as reader:
-        columns = module._columns
-
-        def slow(rows):
-            found = columns(rows)
-            identity = PLANS[3].identity("f0")
-            store.record([result(identity, metrics={"new": 1.0})], "box", {})
-            return found
-
-        monkeypatch.setattr(module, "_columns", slow)
-        export(reader, tmp_path / "runs.csv")
-    assert pd.read_csv(tmp_path / "runs.csv")["state"].tolist()[3] == "pending"
-    assert store.run(PLANS[3].identity("f0")).state == "done"
 
 
 @pytest.fixture

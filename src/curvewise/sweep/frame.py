@@ -1,0 +1,142 @@
+"""`frame`: the runs of a store as one tidy table, one row a run; `export` writes it to a file.
+
+Settings and metrics have columns of their own names (`omega`, `auc`); parts of the recipe, network,
+features, lambda of evaluation and versions have theirs (`recipe.rho`).
+"""
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from curvewise.base.errors import InputError, require_choice
+from curvewise.base.files import whole_file
+from curvewise.sweep.store import Record, Store, StoreError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+ENDINGS = (".csv", ".parquet")
+RECORD = {
+    "identity": "object",
+    "fingerprint": "object",
+    "state": "object",
+    "attempts": "int64",
+    "seconds": "float64",
+    "finished": "object",
+    "machine": "object",
+    "message": "object",
+}
+RUN = {
+    "task": "object",
+    "beta": "float64",
+    "seed": "int64",
+    "label": "object",
+    "method": "object",
+    "number": "int64",
+    "validation": "float64",
+}
+PLAIN = ("", "settings", "metrics")  # groups whose columns have plain names, if nothing else has
+GROUPS = (*PLAIN, "recipe", "network", "features", "evaluate", "versions")
+
+Key = tuple[str, str]  # group and name
+
+
+def frame(store: Store, sweep: int | str | None = None) -> "pd.DataFrame":
+    """Return all runs, or those of a sweep in its order, one row each.
+
+    The columns are what is known of every run (identity, fingerprint, state, attempts, seconds,
+    finished, machine, message, task, beta, seed, label, method, number, validation), then the
+    settings and metrics, by their names alone where only one group has them, then recipe.*,
+    network.*, features.*, evaluate.* and versions.*. Numbers are float64 with nan for none, whole
+    ones int64 (Int64 where some are missing); texts are objects with None for none. Lists are JSON,
+    and a column that holds numbers in one run and densities in another is text.
+
+    >>> import tempfile
+    >>> with Store(Path(tempfile.mkdtemp()) / "runs.db") as store:
+    ...     frame(store).shape
+    (0, 15)
+    """
+    import pandas as pd  # heavy, and the commands that train need none
+
+    dtypes = {("", name): dtype for name, dtype in (RECORD | RUN).items()}
+    columns: dict[Key, list[Any]] = {key: [] for key in dtypes}
+    n = 0
+    for n, record in enumerate(store.runs(sweep), 1):
+        for key, value in _values(record).items():
+            column = columns.setdefault(key, [])
+            column += [None] * (n - 1 - len(column))  # of runs without it
+            column.append(json.dumps(value) if isinstance(value, list) else value)
+    shared = Counter(name for group, name in columns if group in PLAIN)
+    series = {}
+    for group, name in sorted(columns, key=lambda key: GROUPS.index(key[0])):
+        column = columns[group, name]
+        column += [None] * (n - len(column))
+        dtype = "float64" if group == "metrics" else dtypes.get((group, name)) or _dtype(column)
+        if dtype == "object":
+            column = [None if value is None else str(value) for value in column]
+        plain = group == "" or (group in PLAIN and shared[name] == 1)
+        title = name if plain else f"{group}.{name}"
+        series[title] = pd.Series(column, dtype=dtype)
+    return pd.DataFrame(series)
+
+
+def export(
+    store: Store, path: str | Path, sweep: int | str | None = None, *, overwrite: bool = False
+) -> int:
+    """Write the `frame` of all runs, or those of a sweep, and return their number.
+
+    The ending of the path decides: .csv, or .parquet, which needs pyarrow. The file appears when
+    it is complete; one that exists is kept unless `overwrite`.
+    """
+    target = Path(path)
+    ending = require_choice("the ending of the exported file", target.suffix.lower(), ENDINGS)
+    _require_free(target, overwrite)
+    runs = frame(store, sweep)
+    if runs.empty:
+        raise InputError("an export must have one run or more, the store holds none")
+    try:
+        with whole_file(target) as unfinished:
+            if ending == ".csv":  # floats are written so that reading gives the same number
+                runs.to_csv(unfinished, index=False, lineterminator="\n")
+            else:
+                runs.to_parquet(unfinished, engine="pyarrow", index=False)
+            _require_free(target, overwrite)
+    except ImportError:
+        raise InputError(
+            f"{target.name} needs pyarrow to be written: pip install pyarrow, or choose .csv"
+        ) from None
+    except OSError as error:
+        raise StoreError(f"{target} cannot be written: {error.strerror or error}") from error
+    return len(runs)
+
+
+def _values(record: Record) -> dict[Key, Any]:
+    run = record.run
+    values = {("", name): getattr(record, name) for name in RECORD}
+    values |= {("", name): getattr(run, name) for name in RUN}
+    for group in GROUPS[1:]:
+        source = record if group in ("metrics", "versions") else run
+        for name, value in (getattr(source, group) or {}).items():
+            values[group, name] = value
+    return values
+
+
+def _dtype(column: list[Any]) -> str:
+    """Return the type that holds all: tau is a number in one run and a density in another."""
+    types = {type(value) for value in column} - {type(None)}
+    complete = None not in column
+    if types == {bool}:
+        return "bool" if complete else "boolean"
+    if types == {int}:
+        return "int64" if complete else "Int64"
+    return "float64" if types <= {int, float} else "object"
+
+
+def _require_free(target: Path, overwrite: bool) -> None:
+    if not target.parent.is_dir():
+        raise InputError(f"the folder of the exported file must exist, got {target}")
+    if target.is_dir():
+        raise InputError(f"the exported file must not be a folder, got {target}")
+    if target.exists() and not overwrite:
+        raise InputError(f"{target} exists: choose another name, or give --overwrite")
