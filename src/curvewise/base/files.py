@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NoReturn
 
-from curvewise.base.errors import InputError
+from curvewise.base.errors import InputError, require
 
 
 @contextmanager
@@ -91,3 +91,19 @@ def require_folder(out: Path) -> None:
         if place.exists() and not place.is_dir():
             which = "it" if place == out else str(place)
             raise InputError(f"--out {out} cannot be made into a folder: {which} is a file")
+
+
+def require_file(what: str, path: Path) -> Path:
+    """Return the path of a file, such as the "weights file", if it is there."""
+    require(path.is_file(), f"there is no {what} {path}")
+    return path
+
+
+def require_target(name: str, out: Path, *, overwrite: bool = False) -> None:
+    """Raise `InputError` unless a file can be written there, over an old one if that is wanted."""
+    require(not out.is_dir(), f"{name} must be a file, got the folder {out}")
+    free = overwrite or not out.exists()
+    require(free, f"{out} exists: choose another {name}, or give --overwrite")
+    above = next(place for place in out.absolute().parents if place.exists())
+    writable = above.is_dir() and os.access(above, os.W_OK)
+    require(writable, f"{name} must be in a folder that can be written to, got {out}")

@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.table import Column, Table
 
 from curvewise.base.errors import CurvewiseError, InputError
+from curvewise.base.files import require_file
 from curvewise.cli.options import (
     Address,
     AsJson,
@@ -167,10 +168,8 @@ def _profile(name: str, scale: str, weights: Path | None, data_dir: Path | None)
     from curvewise.paper.listing import source_missing
     from curvewise.paper.profiles import Profile
 
-    if weights is not None and not weights.is_file():
-        raise InputError(f"there is no weights file {weights}")
     if weights is not None:
-        _try_weights(name, weights)
+        _try_weights(name, require_file("weights file", weights))
     there = source_missing("melanoma", data_dir) is None
     return Profile(name, scale, None if weights is None else str(weights), there)
 

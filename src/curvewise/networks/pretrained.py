@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from curvewise.base.errors import InputError, did_you_mean
+from curvewise.base.files import require_file
 from curvewise.networks.architectures import FeatureNetwork
 from curvewise.networks.conditioning import find_last_linear
 
@@ -55,8 +56,7 @@ def load_weights(
 
 def read_weights(path: Path) -> dict[str, Tensor]:
     """Read a state dict from .safetensors or .pth; a .pth may hold tensors only."""
-    if not path.is_file():
-        raise InputError(f"there is no weights file {path}")
+    require_file("weights file", path)
     try:
         if path.suffix == ".safetensors":
             from safetensors.torch import load_file

@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 
 from curvewise.base.errors import InputError
-from curvewise.base.files import sha256
+from curvewise.base.files import require_file, sha256
 from curvewise.data.embed import embedded
 from curvewise.data.feature_bank import FeatureBank
 from curvewise.data.options import SourceOptions
@@ -110,10 +110,7 @@ class Problems:
 
 
 def _weights_file(run: PlannedRun) -> Path:
-    path = Path(run.network["weights"])
-    if not path.is_file():
-        raise InputError(f"there is no weights file {path}")
-    return path
+    return require_file("weights file", Path(run.network["weights"]))
 
 
 def _weights(run: PlannedRun) -> dict[str, NDArray[Any]] | None:
