@@ -18,9 +18,9 @@ from pathlib import Path
 import numpy as np
 
 from _measure import Result, main
-from curvewise.paper.cells import cells_of
-from curvewise.stats.paired import paired_differences
-from curvewise.stats.summary import method_summary
+from curvewise.paper.cells import cells_of, models_of
+from curvewise.stats.areas import by_method
+from curvewise.stats.comparisons import paired
 from curvewise.sweep.executors import processes
 from curvewise.sweep.problems import Problems
 from curvewise.sweep.progress import sweep
@@ -82,10 +82,10 @@ def say(text: object) -> None:
 def show(spec: Spec, path: Path) -> None:
     """Print what the protocol found: the paper's statistics over pairs."""
     with Store(path, readonly=True) as store:
-        cells = cells_of(store, spec.name)
-    for row in method_summary(cells).rows():
+        models = models_of(cells_of(store, spec.name))
+    for row in by_method(models).to_dict("records"):
         say({key: round(v, 4) if isinstance(v, float) else v for key, v in row.items()})
-    for row in paired_differences(cells, "VS", "VS + LCT").rows():
+    for row in paired(models, "VS", "VS + LCT").to_dict("records"):
         say(
             f"{row['statistic']}: difference {row['difference']:+.4f}, better in {row['wins']} of "
             f"{row['pairs']}, t-test p {row['t_test_p']:.2g}, Wilcoxon p {row['wilcoxon_p']:.2g}"

@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from curvewise.base.errors import InputError
-from curvewise.stats.dyadic import holm
-from curvewise.stats.signed_ranks import signed_rank_p
+from curvewise.stats.comparisons import holm, signed_rank_p
 
 Floats = NDArray[np.float64]
 

@@ -13,7 +13,7 @@ from curvewise.figures.hyper import (
     plot_fits,
     plot_marked_curves,
 )
-from curvewise.stats.polynomial import polynomial_fit
+from curvewise.stats.variance import polynomial_fit
 
 AREAS = {
     "VS": {"VS": [0.6, 0.7, 0.8]},

@@ -12,7 +12,7 @@ from curvewise.paper.csv_files import read_rows, rounded
 from curvewise.paper.hyper import GRID, HYPER_DISTRIBUTION, band_from, band_rows, hyper_sweep
 from curvewise.paper.profiles import Profile
 from curvewise.paper.running import STORE
-from curvewise.stats.percentile_band import percentile_band
+from curvewise.stats.bands import percentile_band
 from curvewise.sweep.store import Store
 
 SETTINGS = [dict(zip(GRID, values, strict=True)) for values in product(*GRID.values())]

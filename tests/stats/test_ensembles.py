@@ -1,13 +1,21 @@
-"""Ensembles of a method's models, against the scores combined by hand."""
+"""Ensembles of models, against scikit-learn and averages written out."""
+
+from itertools import pairwise
 
 import numpy as np
+import pandas as pd
 import pytest
-from scipy.stats import norm, rankdata, zscore
+from model_frames import scored_frame
+from scipy.stats import norm, zscore
 from sklearn.metrics import roc_auc_score
 
 from curvewise import InputError, auc_interval, compare_auc
-from curvewise.stats.cells import Cell
-from curvewise.stats.ensembles import ensemble_differences, ensemble_summary
+from curvewise.stats.ensembles import (
+    ensemble_areas,
+    ensemble_differences,
+    ensemble_growth,
+    with_ensembles,
+)
 
 RNG = np.random.default_rng(0)
 Y = np.arange(120) % 5 == 0
@@ -16,73 +24,117 @@ Y = np.arange(120) % 5 == 0
 def random_cell(seed):
     # Models of differing scale and skill, some of which the ensemble does not beat.
     skill = np.array([0.1, 0.3, 0.6, 3.5])[:, None]
-    return Cell(
-        "digits:8", 100.0, seed, Y,
-        {"VS": 10 * RNG.normal(size=(4, 120)) + 10 * skill * Y,
-         "LCT": RNG.normal(size=(3, 120)) + Y},
-    )  # fmt: skip
+    vs, lct = 10 * RNG.normal(size=(4, 120)) + 10 * skill * Y, RNG.normal(size=(3, 120)) + Y
+    return "digits:8", 100.0, seed, Y, {"VS": vs.astype("f4"), "LCT": lct.astype("f4")}
 
 
 CELLS = [random_cell(seed) for seed in range(3)]
-COMBINE = {
-    "standardised": lambda scores: zscore(scores, axis=1).mean(axis=0),
-    "rank": lambda scores: rankdata(scores, axis=1).mean(axis=0),
-}
+MODELS = scored_frame(CELLS)
 
 
-@pytest.mark.parametrize("method", COMBINE)
-def test_the_ensemble_is_set_beside_its_models(method):
-    lines = iter(ensemble_summary(CELLS, method, level=0.9).lines)
-    for cell in CELLS:
-        for label, scores in cell.scores.items():
+def standardised(scores):
+    return zscore(np.asarray(scores, float), axis=1).mean(axis=0)
+
+
+def test_the_ensemble_is_set_beside_its_models():
+    lines = ensemble_areas(MODELS).itertuples()
+    for _, _, seed, _, methods in CELLS:
+        for method, scores in methods.items():
             line = next(lines)
-            combined = COMBINE[method](scores)
+            combined = standardised(scores)
             singles = [roc_auc_score(Y, score) for score in scores]
-            assert (line.task, line.beta, line.seed) == ("digits:8", 100.0, cell.seed)
-            assert (line.label, line.models) == (label, len(scores))
+            assert (line.task, line.beta, line.seed) == ("digits:8", 100.0, seed)
+            assert (line.method, line.models) == (method, len(scores))
             assert line.auc == pytest.approx(roc_auc_score(Y, combined), abs=1e-12)
             assert line.beats == sum(single < line.auc for single in singles)
             assert line.best_model == pytest.approx(max(singles), abs=1e-12)
             assert line.mean_model == pytest.approx(np.mean(singles), abs=1e-12)
-            interval = auc_interval(Y, combined, 0.9)
+            interval = auc_interval(Y, combined, 0.95)
             assert (line.low, line.high) == pytest.approx((interval.low, interval.high))
-            assert (line.level, line.interval) == (0.9, "delong")
+            assert (line.level, line.interval) == (0.95, "delong")
     assert next(lines, None) is None
-    assert {line.beats for line in ensemble_summary(CELLS, method).lines} >= {3}
+    assert 3 in set(ensemble_areas(MODELS)["beats"])
 
 
 def test_an_ensemble_does_not_beat_its_equals():
     row = RNG.normal(size=120) + Y
-    line = ensemble_summary([Cell("a", None, 0, Y, {"VS": [row, row, -row]})]).lines[0]
+    models = scored_frame([("a", None, 0, Y, {"VS": [row, row, -row]})])
+    line = ensemble_areas(models).iloc[0]
     assert (line.models, line.beats) == (3, 1)
 
 
-@pytest.mark.parametrize("method", COMBINE)
-def test_two_ensembles_are_compared_on_the_same_samples(method):
-    lines = ensemble_differences(CELLS, "VS", "LCT", method, level=0.9).lines
-    assert [line.seed for line in lines] == [0, 1, 2]
-    for cell, line in zip(CELLS, lines, strict=True):
-        first, second = (COMBINE[method](cell.scores[label]) for label in ("VS", "LCT"))
+def test_two_ensembles_are_compared_on_the_same_samples():
+    lonely = ("other", None, 0, Y, {"VS": RNG.normal(size=(2, 120))})
+    found = ensemble_differences(scored_frame([*CELLS, lonely]), "VS", "LCT")
+    assert found["seed"].to_list() == [0, 1, 2]
+    for cell, line in zip(CELLS, found.itertuples(), strict=True):
+        first, second = (standardised(cell[4][method]) for method in ("VS", "LCT"))
         areas = roc_auc_score(Y, first), roc_auc_score(Y, second)
         assert line.difference == pytest.approx(areas[1] - areas[0], abs=1e-12)
-        expected = compare_auc(Y, second, first, level=0.9)
+        expected = compare_auc(Y, second, first)
         assert (line.low, line.high) == pytest.approx((expected.low, expected.high))
         assert line.p == pytest.approx(2 * norm.sf(abs(line.z)))
         assert line.p == pytest.approx(expected.p)
-        assert (line.a, line.b, line.level, line.test) == ("VS", "LCT", 0.9, "delong")
+        assert (line.a, line.b, line.level, line.test) == ("VS", "LCT", 0.95, "delong")
+    with pytest.raises(InputError, match="method must be one of 'VS', 'LCT', got 'CE'"):
+        ensemble_differences(MODELS, "VS", "CE")
 
 
-def test_cells_without_both_methods_are_left_out():
-    lonely = Cell("other", None, 0, Y, {"VS": RNG.normal(size=(2, 120))})
-    assert len(ensemble_differences([*CELLS, lonely], "VS", "LCT").lines) == 3
-    assert len(ensemble_summary([*CELLS, lonely]).lines) == 7
-    with pytest.raises(InputError, match="label must be one of 'VS', 'LCT', got 'CE'"):
-        ensemble_differences(CELLS, "VS", "CE")
+SCORES = Y + RNG.normal(0, 1.5, (6, 120))
+VALIDATION = np.array([0.7, 0.9, 0.6, 0.8, 0.5, 0.4])
+SECONDS = np.array([1.0, 2, 4, 8, 16, 32])
 
 
-def test_rows_are_plain():
-    for table in (ensemble_summary(CELLS), ensemble_differences(CELLS, "VS", "LCT")):
-        for row in table.rows():
-            assert {type(value) for value in row.values()} <= {str, float, int}
-    with pytest.raises(InputError, match="did you mean 'rank'"):
-        ensemble_summary(CELLS, "ranks")
+def grown(**options):
+    return ensemble_growth(Y, SCORES, VALIDATION, SECONDS, **options)
+
+
+def test_sizes_and_orders():
+    found = grown(sizes=(1, 2, 4, 48), orders=3)
+    expected = [[order, members] for order in range(3) for members in (1, 2, 4, 6)]
+    assert found[["order", "members"]].to_numpy().tolist() == expected
+    assert grown(orders=3).equals(grown(orders=3))
+    assert not grown(orders=3).equals(grown(orders=3, seed=1))
+
+
+def test_each_step_is_that_of_its_members():
+    areas = [roc_auc_score(Y, score) for score in SCORES]
+    for step in grown(sizes=(1, 2, 3), orders=8).itertuples():
+        # Seconds are powers of two, so their sum tells which models there are.
+        members = [k for k in range(6) if int(step.seconds) >> k & 1]
+        assert len(members) == step.members
+        expected = roc_auc_score(Y, standardised(SCORES[members]))
+        assert step.ensemble == pytest.approx(expected)
+        assert step.oracle == pytest.approx(max(areas[k] for k in members))
+        best = max(members, key=lambda k: VALIDATION[k])
+        assert step.chosen == pytest.approx(areas[best])
+
+
+def test_an_order_only_adds_members():
+    for before, after in pairwise(grown(sizes=(1, 2, 3, 4, 5), orders=1).itertuples()):
+        assert int(before.seconds) & int(after.seconds) == int(before.seconds)
+        assert after.oracle >= before.oracle
+    with pytest.raises(InputError, match="validation must hold finite numbers"):
+        ensemble_growth(Y, SCORES, [np.nan] * 6, SECONDS)
+
+
+def test_one_ensemble_a_setting():
+    settings = [{"omega": o, "gamma": 0.0, "tau": t} for t in (0, 1, 2) for o in (0.5, 0.9)]
+    models = scored_frame([("a", 100.0, 0, Y, {"VS": SCORES})], settings)
+    gone = models.iloc[[0]].assign(auc=np.nan, score=None, tau=3)
+    more = with_ensembles(pd.concat([models, gone]), "VS", "mean", ["omega", "gamma"])
+    means = more[more["method"] == "mean"]
+    assert means["omega"].to_list() == [0.5, 0.9]
+    assert np.isnan(means["tau"]).all()
+    expected = [roc_auc_score(Y, standardised(SCORES[start::2])) for start in (0, 1)]
+    np.testing.assert_allclose(means["auc"], expected, atol=1e-3)  # scores are float32
+    assert len(more) == len(models) + 1 + 2
+    with pytest.raises(InputError, match="method must be one of"):
+        with_ensembles(models, "CE", "mean", ["omega"])
+
+
+def test_a_method_of_which_nothing_is_left_has_no_ensemble():
+    models = scored_frame([("a", 100.0, 0, Y, {"LCT": SCORES})])
+    gone = models.iloc[[0]].assign(auc=np.nan, score=None, method="VS")
+    more = with_ensembles(pd.concat([models, gone]), "VS", "mean", [])
+    assert "mean" not in set(more["method"])

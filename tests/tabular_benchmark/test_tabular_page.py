@@ -10,7 +10,7 @@ from benchmarks.tabular.peers import METHODS, UNRANKED
 from benchmarks.tabular.ranking import DIGITS
 from scipy.stats import rankdata
 
-from curvewise.stats.signed_ranks import signed_rank_p
+from curvewise.stats.comparisons import signed_rank_p
 
 RESULTS = Path(__file__).parents[2] / "docs" / "results"
 PAGE = (RESULTS / "tabular.md").read_text()

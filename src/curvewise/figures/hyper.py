@@ -10,8 +10,8 @@ from curvewise.base.errors import InputError
 from curvewise.figures.controls import DOT, new_panels
 from curvewise.figures.curves import color_of, draw_box, plot_spread
 from curvewise.roc.inputs import Floats
-from curvewise.stats.percentile_band import PercentileBand
-from curvewise.stats.polynomial import PolynomialFit
+from curvewise.stats.bands import PercentileBand
+from curvewise.stats.variance import PolynomialFit
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -47,7 +47,7 @@ def plot_distribution(
 ) -> "Figure":
     """Draw many models: their ROC curves as a band on the left, their AUC as a box on the right.
 
-    >>> from curvewise.stats.percentile_band import percentile_band
+    >>> from curvewise.stats.bands import percentile_band
     >>> from curvewise.roc.curve import roc_curve
     >>> curve = roc_curve([0, 1, 0, 1], [0.1, 0.9, 0.6, 0.4])
     >>> figure = plot_distribution(percentile_band([curve]), [curve.auc])
@@ -81,7 +81,7 @@ def plot_distribution(
 def plot_fits(panels: Sequence[Sequence[Panel]], *, title: str = "") -> "Figure":
     """Draw rows of panels: dots, the fitted curve, and R2 above each.
 
-    >>> from curvewise.stats.polynomial import polynomial_fit
+    >>> from curvewise.stats.variance import polynomial_fit
     >>> x, y = np.array([0.0, 1.0, 2.0]), np.array([0.0, 1.0, 4.0])
     >>> panel = Panel("tau", "AUC", x, y, polynomial_fit(x[:, None], y))
     >>> plot_fits([[panel]]).axes[0].get_title()

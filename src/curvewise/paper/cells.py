@@ -1,6 +1,9 @@
 """From a store's records to the cells that tables and figures are made of."""
 
+from collections.abc import Sequence
+
 import numpy as np
+import pandas as pd
 
 from curvewise.stats.cells import Cell
 from curvewise.sweep.store import Record, Store
@@ -38,3 +41,16 @@ def _cell(store: Store, place: tuple[str, float | None, int], records: list[Reco
         },
         n_train=sum(problem.class_counts),
     )
+
+
+def models_of(cells: Sequence[Cell]) -> pd.DataFrame:
+    """Return the models of cells as a frame, with their labels `y` and their `score`."""
+    rows = []
+    for cell in cells:
+        place = {"task": cell.task, "beta": cell.beta, "seed": cell.seed}
+        sizes = {"n_train": cell.n_train, "n_test": cell.n_test}
+        for method, areas in cell.areas.items():
+            for area, score in zip(areas, np.asarray(cell.scores[method]), strict=True):
+                known = {"method": method, "auc": area, "y": cell.y, "score": score}
+                rows.append({**place, **sizes, **known})
+    return pd.DataFrame(rows)

@@ -9,11 +9,11 @@ from curvewise.base.errors import InputError, did_you_mean
 from curvewise.base.files import write_json
 from curvewise.figures.curves import bare_axes, plot_band, plot_spread
 from curvewise.losses.registry import METHODS
-from curvewise.paper.cells import cells_of
+from curvewise.paper.cells import cells_of, models_of
 from curvewise.report.page_answer import answer
 from curvewise.stats.cells import Cell
-from curvewise.stats.ensembles import ensemble_differences, ensemble_summary
-from curvewise.stats.paired import paired_differences
+from curvewise.stats.comparisons import paired
+from curvewise.stats.ensembles import ensemble_areas, ensemble_differences
 from curvewise.stats.summary import method_summary, roc_bands, spread, spread_by
 from curvewise.sweep.spec import Spec
 from curvewise.sweep.store import Store
@@ -27,9 +27,9 @@ class Comparison:
 
     answer: list[str]
     methods: list[dict[str, Any]]
-    differences: list[dict[str, Any]]
-    ensembles: list[dict[str, Any]]
-    ensemble_differences: list[dict[str, Any]]
+    differences: list[Any]
+    ensembles: list[Any]
+    ensemble_differences: list[Any]
     files: list[Path]
 
     def as_dict(self) -> dict[str, Any]:
@@ -109,13 +109,14 @@ def compare(store: Store, sweep: int | str, folder: Path) -> Comparison:
     cells = cells_of(store, sweep)
     labels = list(dict.fromkeys(label for cell in cells for label in cell.scores))
     pairs = [(labels[0], other) for other in labels[1:]]
+    models = models_of(cells)
     comparison = Comparison(
         answer=answer(cells),
         methods=method_summary(cells).rows(),
-        differences=[row for a, b in pairs for row in paired_differences(cells, a, b).rows()],
-        ensembles=ensemble_summary(cells).rows(),
+        differences=[row for a, b in pairs for row in paired(models, a, b).to_dict("records")],
+        ensembles=ensemble_areas(models).rename(columns={"method": "label"}).to_dict("records"),
         ensemble_differences=[
-            row for a, b in pairs for row in ensemble_differences(cells, a, b).rows()
+            row for a, b in pairs for row in ensemble_differences(models, a, b).to_dict("records")
         ],
         files=draw(cells, folder),
     )

@@ -8,7 +8,7 @@ from curvewise.paper.experiment import Data, Experiment, Outcome, Reading, Rows
 from curvewise.paper.profiles import Profile
 from curvewise.roc.curve import roc_curve
 from curvewise.roc.inputs import Floats
-from curvewise.stats.percentile_band import PercentileBand, percentile_band
+from curvewise.stats.bands import PercentileBand, percentile_band
 from curvewise.sweep.spec import Spec
 
 NAME = "fig-hyper-distribution"

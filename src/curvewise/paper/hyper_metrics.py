@@ -11,8 +11,7 @@ from curvewise.paper.areas import SETTINGS
 from curvewise.paper.experiment import Data, Experiment, Outcome, Reading, Rows
 from curvewise.paper.hyper import BETA, GRID, TASK, hyper_sweep
 from curvewise.paper.profiles import Profile
-from curvewise.stats.polynomial import polynomial_fit
-from curvewise.stats.variance import VarianceParts, variance_parts
+from curvewise.stats.variance import VarianceParts, polynomial_fit, variance_parts
 from curvewise.sweep.spec import Spec
 from curvewise.sweep.store import Record
 

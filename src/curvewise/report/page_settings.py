@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from curvewise.roc.metrics import short
-from curvewise.stats.polynomial import polynomial_fit
+from curvewise.stats.variance import polynomial_fit
 
 METRICS = (
     ("auc", "AUC"),

@@ -1,116 +1,149 @@
-"""All models of a method as one score: how good it is, and which method's is better."""
+"""Many models as one score: how good it is, which method's is better, and how many it takes.
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+Frames of models (`stats.areas`) have here the columns `y` and `score` too: arrays (n,) of labels,
+which the models of a cell share, and of scores.
+"""
+
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike
 
+from curvewise.base.errors import InputError, require_choice
+from curvewise.roc.curve import auc
 from curvewise.roc.interval import auc_interval, compare_auc
 from curvewise.roc.many import ensemble_score
-from curvewise.stats.cells import Cell, Table, placed, require_labels
+from curvewise.stats.areas import CELL
+
+SIZES = (1, 2, 4, 8, 16, 32, 48)
+LEVEL = 0.95
 
 
-@dataclass(frozen=True)
-class EnsembleArea:
-    """AUC of a label's models as one score, with its interval, beside the single models'.
+def ensembles(models: pd.DataFrame, by: Sequence[str] = ()) -> pd.DataFrame:
+    """Return one row for each cell, method and value of `by`: y and the score of all its models.
 
-    `beats` counts the models whose AUC is lower; `interval` names how the interval was found.
+    Models that diverged are left out; `auc` (k,) and `n_train` are theirs.
     """
-
-    task: str
-    beta: float | None
-    seed: int
-    label: str
-    models: int
-    auc: float
-    low: float
-    high: float
-    level: float
-    interval: str
-    beats: int
-    best_model: float
-    mean_model: float
+    there = models[models["auc"].notna()]
+    groups = there.groupby([*CELL, "method", *by], sort=False, dropna=False)
+    joined = groups.agg(y=("y", "first"), score=("score", _joined), areas=("auc", list))
+    return joined.reset_index()
 
 
-@dataclass(frozen=True)
-class EnsembleDifference:
-    """AUC of the ensemble of b minus that of a on the same samples, tested against 0.
+def _joined(scores: "pd.Series[Any]") -> Any:
+    return ensemble_score(np.stack(scores.to_list()))
 
-    `test` is "delong", or "hoeffding" where DeLong's variance says nothing.
+
+def with_ensembles(models: pd.DataFrame, method: str, name: str, by: Sequence[str]) -> pd.DataFrame:
+    """Return the models and one more method: ensembles of those of a method that agree in `by`.
+
+    Each score is the mean of the standardised scores of the models with the same `by`; such a
+    group may lack models that diverged.
+
+    >>> models = pd.DataFrame({"task": "a", "beta": 9.0, "seed": 0, "method": "VS", "auc": 0.875,
+    ...     "omega": 0.5, "y": [[0, 0, 1, 1]] * 2, "score": [[1, 2, 3, 2], [2, 1, 2, 3]]})
+    >>> with_ensembles(models, "VS", "both", ["omega"])["auc"].tolist()
+    [0.875, 0.875, 1.0]
     """
-
-    task: str
-    beta: float | None
-    seed: int
-    a: str
-    b: str
-    difference: float
-    low: float
-    high: float
-    level: float
-    z: float
-    p: float
-    test: str
+    require_choice("method", method, models["method"].unique())
+    more = ensembles(models[models["method"] == method], by)
+    more["auc"] = [auc(y, score) for y, score in zip(more["y"], more["score"], strict=True)]
+    return pd.concat([models, more.drop(columns="areas").assign(method=name)], ignore_index=True)
 
 
-def ensemble_summary(
-    cells: Iterable[Cell], method: str = "standardised", *, level: float = 0.95
-) -> Table[EnsembleArea]:
-    """Score the ensemble of each label in each cell (`method` as in `ensemble_score`).
+def ensemble_areas(models: pd.DataFrame) -> pd.DataFrame:
+    """Return AUC of each cell and method's models as one score, beside that of the single ones.
 
-    >>> cell = Cell("a", None, 0, [0, 0, 1, 1], {"VS": [[1, 2, 3, 2], [2, 1, 2, 3]]})
-    >>> line = ensemble_summary([cell]).lines[0]
-    >>> line.auc, line.beats, line.models, line.best_model
-    (1.0, 2, 2, 0.875)
+    `low` and `high` are its interval, `interval` names how that was found, and `beats` counts the
+    models whose AUC is lower.
     """
-    lines = []
-    for place, cell in placed(cells).items():
-        for label, areas in cell.areas.items():
-            score = ensemble_score(np.asarray(cell.scores[label]), method)
-            found = auc_interval(cell.y, score, level)
-            lines.append(
-                EnsembleArea(
-                    *place,
-                    label=label,
-                    models=len(areas),
-                    auc=found.auc,
-                    low=found.low,
-                    high=found.high,
-                    level=level,
-                    interval=found.method,
-                    beats=int((areas < found.auc).sum()),
-                    best_model=float(areas.max()),
-                    mean_model=float(areas.mean()),
-                )
-            )
-    return Table(tuple(lines))
+    rows = []
+    for cell in ensembles(models).to_dict("records"):
+        areas = np.array(cell["areas"])
+        found = auc_interval(cell["y"], cell["score"], LEVEL)
+        rows.append(
+            {name: cell[name] for name in (*CELL, "method")}
+            | {"models": len(areas), "auc": found.auc, "low": found.low, "high": found.high}
+            | {"level": LEVEL, "interval": found.method, "beats": int((areas < found.auc).sum())}
+            | {"best_model": float(areas.max()), "mean_model": float(areas.mean())}
+        )
+    return pd.DataFrame(rows)
 
 
-def ensemble_differences(
-    cells: Iterable[Cell], a: str, b: str, method: str = "standardised", *, level: float = 0.95
-) -> Table[EnsembleDifference]:
-    """Compare the ensembles of two labels in each cell that has both (DeLong, paired)."""
-    known = placed(cells)
-    require_labels(known.values(), a, b)
-    lines = []
-    for place, cell in known.items():
-        if a in cell.scores and b in cell.scores:
-            first, second = (
-                ensemble_score(np.asarray(cell.scores[label]), method) for label in (a, b)
+def ensemble_differences(models: pd.DataFrame, a: str, b: str) -> pd.DataFrame:
+    """Compare the ensembles of two methods in each cell that has both (DeLong, paired).
+
+    `difference` is AUC of b less that of a; `test` is "delong", or "hoeffding" where DeLong's
+    variance says nothing.
+    """
+    for name in (a, b):
+        require_choice("method", name, models["method"].unique())
+    joined = ensembles(models[models["method"].isin([a, b])])
+    rows = []
+    for cell, both in joined.groupby(CELL, sort=False, dropna=False):
+        if len(both) == 2:
+            scores = both.set_index("method")["score"]
+            found = compare_auc(both["y"].iloc[0], scores[b], scores[a], level=LEVEL)
+            rows.append(
+                dict(zip(CELL, cell, strict=True))
+                | {"a": a, "b": b, "difference": found.difference, "low": found.low}
+                | {"high": found.high, "level": LEVEL, "z": found.z, "p": found.p}
+                | {"test": found.method}
             )
-            found = compare_auc(cell.y, second, first, level=level)
-            lines.append(
-                EnsembleDifference(
-                    *place,
-                    a=a,
-                    b=b,
-                    difference=found.difference,
-                    low=found.low,
-                    high=found.high,
-                    level=level,
-                    z=found.z,
-                    p=found.p,
-                    test=found.method,
-                )
+    return pd.DataFrame(rows)
+
+
+def ensemble_growth(
+    y: ArrayLike,
+    scores: ArrayLike,
+    validation: ArrayLike,
+    seconds: ArrayLike,
+    *,
+    sizes: Sequence[int] = SIZES,
+    orders: int = 20,
+    seed: int = 0,
+) -> pd.DataFrame:
+    """Put K models in random orders and follow what the first few of each give.
+
+    Parameters
+    ----------
+    y, scores
+        Test labels (n,) and scores (K, n).
+    validation, seconds
+        AUC on the validation part and training time of each model, (K,).
+    sizes
+        Numbers of members; those above K are left out, K is there in any case.
+
+    A row has `order`, `members`, the AUC of the mean of their standardised scores (`ensemble`), of
+    the one with the highest validation AUC (`chosen`), the highest test AUC, which nobody can
+    choose without looking at the test set (`oracle`), and the `seconds` that training them took.
+
+    >>> found = ensemble_growth([0, 0, 1, 1], [[1, 2, 3, 2], [2, 1, 2, 3]], [0.9, 0.8], [1, 1])
+    >>> found.iloc[1].to_list()
+    [0.0, 2.0, 1.0, 0.875, 0.875, 2.0]
+    """
+    members = np.asarray(scores)
+    kept, times = np.asarray(validation, np.float64), np.asarray(seconds, np.float64)
+    if not np.isfinite(kept).all():
+        raise InputError(f"validation must hold finite numbers, got {kept}")
+    areas = np.array([auc(y, score) for score in members])
+    counts = sorted({*(size for size in sizes if size < len(members)), len(members)})
+    generator = np.random.default_rng(seed)
+    rows = []
+    for number in range(orders):
+        order = generator.permutation(len(members))
+        for count in counts:
+            first = order[:count]
+            rows.append(
+                {
+                    "order": number,
+                    "members": count,
+                    "ensemble": auc(y, ensemble_score(members[first])),
+                    "chosen": float(areas[first[np.argmax(kept[first])]]),
+                    "oracle": float(areas[first].max()),
+                    "seconds": float(times[first].sum()),
+                }
             )
-    return Table(tuple(lines))
+    return pd.DataFrame(rows)

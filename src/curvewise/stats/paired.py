@@ -10,7 +10,7 @@ from scipy.special import stdtr
 
 from curvewise.base.errors import require_choice
 from curvewise.stats.cells import Measured, Place, Table, placed, require_labels
-from curvewise.stats.signed_ranks import signed_rank_p
+from curvewise.stats.comparisons import signed_rank_p
 from curvewise.stats.summary import CellStatistics, cell_statistics
 
 NAN = float("nan")

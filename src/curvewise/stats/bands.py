@@ -1,16 +1,34 @@
-"""Many ROC curves as one band of percentiles: where most of them lie at each FPR."""
+"""Many ROC curves as one band: their mean, their edges, and where most of them lie."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import pandas as pd
 from numpy.typing import ArrayLike
 
 from curvewise.base.errors import require_open
-from curvewise.roc.curve import RocCurve, roc_band
+from curvewise.roc.curve import RocBand, RocCurve, roc_band, roc_curve
 from curvewise.roc.inputs import Floats
 
+# Even steps for linear figures, and fine ones near 0 for logarithmic ones.
+GRID = np.union1d(np.linspace(0, 1, 1001), np.geomspace(1e-4, 1, 401))
 THIN = np.linspace(0, 1, 251)  # as fine as print shows
+
+
+def curves_of(models: pd.DataFrame) -> "list[RocCurve]":
+    """Return the ROC curve of each model that has a `score` (n,) for its labels `y` (n,)."""
+    there = models[models["auc"].notna()]
+    return [roc_curve(y, score) for y, score in zip(there["y"], there["score"], strict=True)]
+
+
+def roc_bands(models: pd.DataFrame, grid: ArrayLike = GRID) -> dict[str, RocBand]:
+    """Average the ROC curves of all models of a method, of all cells, into one band.
+
+    Give the models of one task and beta; several seeds then widen the band by their own spread.
+    """
+    groups = models[models["auc"].notna()].groupby("method", sort=False)
+    return {str(method): roc_band(curves_of(group), grid) for method, group in groups}
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,7 +52,6 @@ def percentile_band(
 ) -> PercentileBand:
     """Return the band of curves; at level 0.95 its edges are the 2.5 and 97.5 percentiles of TPR.
 
-    >>> from curvewise.roc.curve import roc_curve
     >>> curves = [roc_curve([0, 1], [0, 1]), roc_curve([0, 1], [1, 0])]
     >>> band = percentile_band(curves, level=0.5, grid=[0.5])
     >>> [float(edge[2]) for edge in (band.minimum, band.lower, band.upper, band.maximum)]

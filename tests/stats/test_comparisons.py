@@ -6,11 +6,12 @@ from math import sqrt
 import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
+from model_frames import area_frame
 from scipy import stats
 
 from curvewise import InputError
-from curvewise.stats.cells import CellAreas
-from curvewise.stats.paired import BETTER, paired_differences
+from curvewise.stats.areas import BETTER
+from curvewise.stats.comparisons import MOST_EXACT, holm, paired, signed_rank_p
 
 RNG = np.random.default_rng(0)
 NUMPY = {
@@ -21,24 +22,25 @@ NUMPY = {
 }
 
 
-def cells_of(pairs, *, tasks=None, **sizes):
-    return [
-        CellAreas(tasks[k] if tasks else "a", 100.0, k, {"VS": first, "LCT": second}, **sizes)
+def models_of(pairs, *, tasks=None, **sizes):
+    cells = [
+        (tasks[k] if tasks else "a", 100.0, k, {"VS": first, "LCT": second})
         for k, (first, second) in enumerate(pairs)
     ]
+    return area_frame(cells, **sizes)
 
 
 def by_statistic(table):
-    return {line.statistic: line for line in table.lines}
+    return {line.statistic: line for line in table.itertuples()}
 
 
 PAIRS = [(RNG.uniform(0.7, 0.9, 6), RNG.uniform(0.72, 0.95, 5)) for _ in range(9)]
 
 
 def test_lines_are_the_papers_four_statistics():
-    table = paired_differences(cells_of(PAIRS), "VS", "LCT")
-    assert [row["statistic"] for row in table.rows()] == ["max", "mean", "min", "std"]
-    for line in table.lines:
+    table = paired(models_of(PAIRS), "VS", "LCT")
+    assert table["statistic"].to_list() == ["max", "mean", "min", "std"]
+    for line in table.itertuples():
         reduce = NUMPY[line.statistic]
         first, second = ([reduce(pair[k]) for pair in PAIRS] for k in (0, 1))
         assert (line.a, line.b, line.pairs) == ("VS", "LCT", 9)
@@ -53,8 +55,8 @@ def test_lines_are_the_papers_four_statistics():
 
 
 def test_exchanging_the_methods_exchanges_wins_and_losses():
-    there = by_statistic(paired_differences(cells_of(PAIRS), "VS", "LCT"))
-    back = by_statistic(paired_differences(cells_of(PAIRS), "LCT", "VS"))
+    there = by_statistic(paired(models_of(PAIRS), "VS", "LCT"))
+    back = by_statistic(paired(models_of(PAIRS), "LCT", "VS"))
     for statistic in BETTER:
         one, other = there[statistic], back[statistic]
         assert (one.wins, one.losses) == (other.losses, other.wins)
@@ -76,7 +78,7 @@ def test_wilcoxon_is_the_count_of_sign_flips(steps):
 def means_differing(steps, **sizes):
     """Compare means that differ by the given hundredths."""
     pairs = [([0.5], [0.5 + step / 100]) for step in steps]
-    return by_statistic(paired_differences(cells_of(pairs, **sizes), "VS", "LCT"))["mean"]
+    return by_statistic(paired(models_of(pairs, **sizes), "VS", "LCT"))["mean"]
 
 
 @pytest.mark.parametrize(("n_train", "n_test"), [(900, 100), (707, 899)])
@@ -94,11 +96,8 @@ def test_corrected_p_widens_the_error_by_the_overlap(n_train, n_test):
 
 
 def test_the_overlap_is_averaged_when_sizes_differ():
-    cells = [
-        CellAreas("a", None, k, {"VS": [0.5], "LCT": [0.5 + k / 100]}, n_train=100 + k, n_test=50)
-        for k in range(1, 5)
-    ]
-    line = paired_differences(cells, "VS", "LCT").lines[1]
+    models = models_of([([0.5], [0.5 + k / 100]) for k in range(1, 5)], n_test=50)
+    line = paired(models.assign(n_train=101 + models["seed"]), "VS", "LCT").iloc[1]
     ratio = sum(50 / (100 + k) for k in range(1, 5)) / 4
     t = 2.5 / sqrt((1 / 4 + ratio) * 5 / 3)
     assert line.corrected_p == pytest.approx(2 * stats.t.sf(t, 3), rel=1e-9)
@@ -106,14 +105,14 @@ def test_the_overlap_is_averaged_when_sizes_differ():
 
 def test_no_corrected_p_without_resamples_of_one_task():
     tasks = [f"cifar10:{k}" for k in range(9)]
-    sized = cells_of(PAIRS, tasks=tasks, n_train=900, n_test=100)
-    line = paired_differences(sized, "VS", "LCT").lines[1]
+    sized = models_of(PAIRS, tasks=tasks, n_train=900, n_test=100)
+    line = paired(sized, "VS", "LCT").iloc[1]
     assert np.isnan(line.corrected_p)
     assert "only for resamples of one task at one beta, got 9" in line.corrected_reason
     assert line.reason == ""
     assert line.t_test_p < 1
     for sizes in ({}, {"n_train": 900}, {"n_test": 100}):
-        line = paired_differences(cells_of(PAIRS, **sizes), "VS", "LCT").lines[1]
+        line = paired(models_of(PAIRS, **sizes), "VS", "LCT").iloc[1]
         assert np.isnan(line.corrected_p)
         assert line.corrected_reason == "n_train or n_test of a cell is not known"
 
@@ -139,8 +138,8 @@ def test_a_p_that_cannot_be_had_is_nan_with_a_reason(steps, reason, wilcoxon):
 
 
 def test_differences_that_are_rounding_errors_are_ties():
-    cells = cells_of([([0.1 + 0.2], [0.3]), ([0.5], [0.6]), ([0.7], [0.6]), ([0.5], [0.8])])
-    line = paired_differences(cells, "VS", "LCT").lines[1]
+    cells = models_of([([0.1 + 0.2], [0.3]), ([0.5], [0.6]), ([0.7], [0.6]), ([0.5], [0.8])])
+    line = paired(cells, "VS", "LCT").iloc[1]
     assert (line.wins, line.ties, line.losses) == (2, 1, 1)
     # 0.6 - 0.5 and 0.7 - 0.6 differ in the last bit, yet share their rank.
     expected = stats.wilcoxon(np.array([0.0, 0.125, -0.125, 0.375])).pvalue
@@ -151,36 +150,115 @@ def test_seeds_of_a_task_can_be_averaged_first():
     pairs = [
         ([0.5, 0.7], [0.5 + step / 100, 0.7 + step / 50]) for step in (1, 3, -1, -3, 2, 8, 4, 5)
     ]
-    cells = cells_of(pairs, tasks=["a", "a", "b", "b", "c", "c", "d", "d"], n_train=9, n_test=1)
-    line = by_statistic(paired_differences(cells, "VS", "LCT", unit="task"))["mean"]
+    cells = models_of(pairs, tasks=["a", "a", "b", "b", "c", "c", "d", "d"], n_train=9, n_test=1)
+    line = by_statistic(paired(cells, "VS", "LCT", unit="task"))["mean"]
     steps = np.array([2, -2, 5, 4.5]) * 1.5 / 100
     assert (line.pairs, line.wins, line.losses) == (4, 3, 1)
     assert line.difference == pytest.approx(steps.mean())
     assert line.t_test_p == pytest.approx(stats.ttest_1samp(steps, 0).pvalue)
-    assert by_statistic(paired_differences(cells, "VS", "LCT"))["mean"].pairs == 8
+    assert by_statistic(paired(cells, "VS", "LCT"))["mean"].pairs == 8
 
 
 def test_cells_without_one_of_the_methods_are_left_out():
-    cells = [
-        *cells_of(PAIRS),
-        CellAreas("a", 100.0, 20, {"VS": [0.9, 0.8]}),
-        CellAreas("a", 100.0, 21, {"LCT": [0.9, 0.8], "CE": [0.1]}),
-        CellAreas("a", 100.0, 22, {"VS": [0.9], "LCT": [0.7, 0.6]}),
+    cells = [("a", 100.0, k, {"VS": a, "LCT": b}) for k, (a, b) in enumerate(PAIRS)]
+    others = [
+        ("a", 100.0, 20, {"VS": [0.9, 0.8]}),
+        ("a", 100.0, 21, {"LCT": [0.9, 0.8], "CE": [0.1]}),
+        ("a", 100.0, 22, {"VS": [0.9], "LCT": [0.7, 0.6]}),
     ]
-    lines = by_statistic(paired_differences(cells, "VS", "LCT"))
-    assert {statistic: line.pairs for statistic, line in lines.items()} == {
-        "max": 10, "mean": 10, "min": 10, "std": 9,
-    }  # fmt: skip
-    assert lines["std"] == by_statistic(paired_differences(cells_of(PAIRS), "VS", "LCT"))["std"]
-    nothing = paired_differences(cells[9:11], "VS", "LCT").lines[0]
+    lines = paired(area_frame([*cells, *others]), "VS", "LCT")
+    assert lines["pairs"].to_list() == [10, 10, 10, 9]
+    assert lines.iloc[3].equals(paired(area_frame(cells), "VS", "LCT").iloc[3])
+    nothing = paired(area_frame(others[:2]), "VS", "LCT").iloc[0]
     assert (nothing.pairs, nothing.wins) == (0, 0)
     assert np.isnan(nothing.difference)
 
 
-def test_unknown_labels_and_units_are_refused():
-    with pytest.raises(InputError, match="label must be one of 'VS', 'LCT', got 'LTC'; did you"):
-        paired_differences(cells_of(PAIRS), "VS", "LTC")
+def test_unknown_methods_and_units_are_refused():
+    with pytest.raises(InputError, match="method must be one of 'VS', 'LCT', got 'LTC'; did you"):
+        paired(models_of(PAIRS), "VS", "LTC")
     with pytest.raises(InputError, match="unit must be one of 'cell', 'task', got 'tasks'"):
-        paired_differences(cells_of(PAIRS), "VS", "LCT", unit="tasks")
-    with pytest.raises(InputError, match="at least one cell"):
-        paired_differences([], "VS", "LCT")
+        paired(models_of(PAIRS), "VS", "LCT", unit="tasks")
+
+
+def by_all_flips(differences):
+    """Go through all signs of the ranks of what differs."""
+    given_ranks = stats.rankdata([abs(d) for d in differences if d != 0])
+    seen = sum(
+        rank for rank, d in zip(given_ranks, [d for d in differences if d], strict=True) if d > 0
+    )
+    middle = sum(given_ranks) / 2
+    as_far = count = 0
+    for signs in product([0, 1], repeat=len(given_ranks)):
+        total = sum(rank for rank, sign in zip(given_ranks, signs, strict=True) if sign)
+        as_far += abs(total - middle) >= abs(seen - middle) - 1e-9
+        count += 1
+    return as_far / count
+
+
+@given(st.lists(st.integers(-4, 4), min_size=1, max_size=9))
+def test_p_is_the_share_of_flips_with_ties_and_zeros(differences):
+    expected = by_all_flips(differences) if any(differences) else 1.0
+    assert signed_rank_p(np.array(differences) / 8) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("n", [3, 9, 20, 45, 50, 120])
+def test_without_ties_p_is_scipys_exact_one(n):
+    for seed, shift in enumerate([0.0, 0.3, 2.0]):
+        values = np.random.default_rng(seed).normal(shift, size=n)
+        expected = stats.wilcoxon(values, method="exact").pvalue
+        assert signed_rank_p(values) == pytest.approx(expected, rel=1e-9)
+
+
+def test_ties_among_45_pairs_do_not_make_p_larger_by_orders():
+    values = np.arange(1.0, 46.0)
+    untied = signed_rank_p(values)
+    values[1] = values[0]
+    assert signed_rank_p(values) == untied == pytest.approx(2.0**-44)
+    assert stats.wilcoxon(values, method="approx").pvalue > 1e-9  # what an approximation makes
+
+
+def test_with_many_ties_p_is_near_that_of_drawn_flips():
+    rng = np.random.default_rng(4)
+    values = rng.integers(-3, 5, 60).astype(float)
+    kept = values[values != 0]
+    ranks = stats.rankdata(np.abs(kept))
+    sums = rng.choice([-1, 1], (200_000, len(kept))) @ ranks
+    drawn = np.mean(np.abs(sums) >= abs(np.sign(kept) @ ranks) - 1e-9)
+    error = np.sqrt(drawn * (1 - drawn) / 200_000)
+    assert signed_rank_p(values) == pytest.approx(drawn, abs=4 * error)
+
+
+def test_above_the_limit_p_is_scipys_approximation():
+    values = np.random.default_rng(1).normal(0.1, size=MOST_EXACT + 1)
+    assert signed_rank_p(values) == pytest.approx(stats.wilcoxon(values).pvalue)
+    assert signed_rank_p(-values[:-1]) == pytest.approx(
+        stats.wilcoxon(values[:-1], method="exact").pvalue
+    )
+
+
+def test_one_difference_and_none():
+    assert signed_rank_p(np.array([0.5])) == 1.0
+    assert signed_rank_p(np.zeros(4)) == 1.0
+
+
+@given(st.lists(st.floats(0, 1) | st.just(float("nan")), max_size=9))
+def test_holm_is_a_plain_loop(p_values):
+    """A hypothesis' p is the highest of count-times-p over those at most as large."""
+    there = [p for p in p_values if p == p]
+    for p, corrected in zip(p_values, holm(p_values), strict=True):
+        if p != p:
+            assert corrected != corrected
+            continue
+        highest = 0.0
+        for other in there:
+            if other <= p:
+                at_least = sum(one >= other for one in there)
+                highest = max(highest, at_least * other)
+        assert corrected == pytest.approx(min(highest, 1.0))
+        assert corrected >= p
+
+
+def test_holm_refuses_what_is_no_p():
+    with pytest.raises(InputError, match=r"p-values must be in \[0, 1\], got 1.2"):
+        holm([0.1, 1.2])

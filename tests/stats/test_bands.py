@@ -4,10 +4,11 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from model_frames import scored_frame
 from sklearn.metrics import roc_curve as sklearn_curve
 
-from curvewise import InputError, roc_curve
-from curvewise.stats.percentile_band import THIN, percentile_band
+from curvewise import InputError, roc_band, roc_curve
+from curvewise.stats.bands import THIN, percentile_band, roc_bands
 
 Y = np.arange(300) % 3 == 0
 RNG = np.random.default_rng(0)
@@ -57,3 +58,20 @@ def test_bad_input_is_refused():
         percentile_band(CURVES, level=0)
     with pytest.raises(InputError, match="at least one curve"):
         percentile_band([])
+
+
+def test_bands_are_over_all_models_of_a_method():
+    cells = [("a", 9.0, seed, Y, {"VS": SCORES[:4], "LCT": SCORES[4:6]}) for seed in (0, 1)]
+    bands = roc_bands(scored_frame(cells), grid=[0.25, 0.5])
+    assert list(bands) == ["VS", "LCT"]
+    expected = roc_band([roc_curve(Y, np.float32(s)) for s in SCORES[:4]] * 2, [0.25, 0.5])
+    for name in ("fpr", "mean", "low", "high", "std"):
+        np.testing.assert_array_equal(getattr(bands["VS"], name), getattr(expected, name))
+
+
+def test_the_usual_grid_serves_linear_and_logarithmic_figures():
+    fpr = roc_bands(scored_frame([("a", 9.0, 0, Y, {"VS": SCORES[:1]})]))["VS"].fpr
+    assert np.diff(fpr).max() < 1.001e-3
+    seen = fpr[fpr > 0]
+    assert seen[0] == pytest.approx(1e-4)
+    assert np.diff(np.log10(seen)).max() < 0.02

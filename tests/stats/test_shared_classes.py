@@ -6,22 +6,13 @@ from math import nan, sqrt
 import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
+from model_frames import area_frame
 from scipy import stats
 
 from curvewise import InputError
-from curvewise.stats.cells import CellAreas
-from curvewise.stats.dyadic import (
-    PLAIN,
-    classes_of,
-    dyadic_p,
-    dyadic_test,
-    dyadic_variance,
-    holm,
-    holm_rows,
-    pair_tests,
-    task_differences,
-)
-from curvewise.stats.paired import paired_differences
+from curvewise.stats.areas import by_cell
+from curvewise.stats.comparisons import holm, pair_tests, paired, with_holm
+from curvewise.stats.shared_classes import PLAIN, classes_of, dyadic_test, dyadic_variance
 
 ALL_PAIRS = list(combinations(range(10), 2))
 
@@ -73,17 +64,19 @@ def test_pairs_that_share_nothing_are_independent(differences):
     residuals = np.array(differences) - np.mean(differences)
     n = len(differences)
     assert dyadic_variance(differences, pairs) == pytest.approx((residuals**2).sum() / n**2)
-    assert dyadic_p(differences, pairs) == pytest.approx(stats.ttest_1samp(differences, 0).pvalue)
+    assert dyadic_test(differences, pairs).p == pytest.approx(
+        stats.ttest_1samp(differences, 0).pvalue
+    )
 
 
 def test_pure_class_effects_are_tested_as_so_many_classes():
     effects = np.random.default_rng(0).normal(0.3, 1, 10)
     differences = [effects[i] + effects[j] for i, j in ALL_PAIRS]
     expected = stats.ttest_1samp(effects, 0).pvalue
-    assert dyadic_p(differences, ALL_PAIRS) == pytest.approx(expected)
+    assert dyadic_test(differences, ALL_PAIRS).p == pytest.approx(expected)
     # The order within a pair, the order of pairs and the names of classes mean nothing.
     other = [(f"c{j}", f"c{i}") for i, j in reversed(ALL_PAIRS)]
-    assert dyadic_p(differences[::-1], other) == pytest.approx(expected)
+    assert dyadic_test(differences[::-1], other).p == pytest.approx(expected)
 
 
 def test_rejections_are_near_nominal_where_the_plain_test_is_too_sure():
@@ -95,8 +88,8 @@ def test_rejections_are_near_nominal_where_the_plain_test_is_too_sure():
         differences = effects[first] + effects[second] + rng.normal(size=45)
         found.append(
             (
-                dyadic_p(differences, ALL_PAIRS),
-                dyadic_p(differences, ALL_PAIRS, small_sample=False),
+                dyadic_test(differences, ALL_PAIRS).p,
+                dyadic_test(differences, ALL_PAIRS, small_sample=False).p,
                 stats.ttest_1samp(differences, 0).pvalue,
             )
         )
@@ -109,8 +102,8 @@ def test_rejections_are_near_nominal_where_the_plain_test_is_too_sure():
 def test_independent_pairs_never_pass_for_certain():
     rng = np.random.default_rng(4)
     samples = rng.normal(size=(1000, 45))
-    corrected = np.array([dyadic_p(one, ALL_PAIRS) for one in samples])
-    formula = np.array([dyadic_p(one, ALL_PAIRS, small_sample=False) for one in samples])
+    corrected = np.array([dyadic_test(one, ALL_PAIRS).p for one in samples])
+    formula = np.array([dyadic_test(one, ALL_PAIRS, small_sample=False).p for one in samples])
     assert (corrected < 0.05).mean() < 0.06
     assert (corrected < 0.002).mean() <= 0.004
     assert (formula < 0.002).mean() > 0.015  # a sum of products that is nearly 0 by chance
@@ -126,72 +119,55 @@ def test_what_cannot_be_tested_says_why():
     assert triangle.note == PLAIN
     assert triangle.p == pytest.approx(stats.ttest_1samp([0.1, 0.2, 0.4], 0).pvalue)
     with pytest.raises(InputError, match="two different classes, got"):
-        dyadic_p([0.1, 0.2, 0.3], [(0, 1), (1, 1), (0, 2)])
+        dyadic_test([0.1, 0.2, 0.3], [(0, 1), (1, 1), (0, 2)])
     with pytest.raises(InputError, match="as many as differences, 3, got 2"):
-        dyadic_p([0.1, 0.2, 0.3], [(0, 1), (0, 2)])
+        dyadic_test([0.1, 0.2, 0.3], [(0, 1), (0, 2)])
     with pytest.raises(InputError, match="finite numbers"):
-        dyadic_p([0.1, nan, 0.3], [(0, 1), (0, 2), (1, 2)])
+        dyadic_test([0.1, nan, 0.3], [(0, 1), (0, 2), (1, 2)])
 
 
-@given(st.lists(st.floats(0, 1) | st.just(nan), max_size=9))
-def test_holm_is_a_plain_loop(p_values):
-    """A hypothesis' p is the highest of count-times-p over those at most as large."""
-    there = [p for p in p_values if p == p]
-    for p, corrected in zip(p_values, holm(p_values), strict=True):
-        if p != p:
-            assert corrected != corrected
-            continue
-        highest = 0.0
-        for other in there:
-            if other <= p:
-                at_least = sum(one >= other for one in there)
-                highest = max(highest, at_least * other)
-        assert corrected == pytest.approx(min(highest, 1.0))
-        assert corrected >= p
-
-
-def test_holm_refuses_what_is_no_p():
-    with pytest.raises(InputError, match=r"p-values must be in \[0, 1\], got 1.2"):
-        holm([0.1, 1.2])
-
-
-def made_up_cells():
+def made_up_models():
     """All pairs of five classes, two seeds, four models."""
     rng = np.random.default_rng(5)
-    return [
-        CellAreas(
-            f"cifar10:{i}/{j}", 100.0, seed,
-            {"VS": rng.uniform(0.7, 0.8, 4), "LCT": rng.uniform(0.72, 0.85, 4)},
-        )
+    return area_frame(
+        (f"cifar10:{i}/{j}", 100.0, seed,
+         {"VS": rng.uniform(0.7, 0.8, 4), "LCT": rng.uniform(0.72, 0.85, 4)})
         for i, j in combinations(range(5), 2)
         for seed in (0, 1)
-    ]  # fmt: skip
+    )  # fmt: skip
 
 
 def test_rows_over_pairs():
-    cells = made_up_cells()
-    rows = pair_tests(cells, "VS", "LCT")
-    lines = paired_differences(cells, "VS", "LCT", unit="task").lines
-    reduce = {"max": np.max, "mean": np.mean, "min": np.min, "std": lambda a: np.std(a, ddof=1)}
-    for row, line in zip(rows, lines, strict=True):
+    models = made_up_models()
+    rows = pair_tests(models, "VS", "LCT")
+    lines = paired(models, "VS", "LCT", unit="task")
+    cells = by_cell(models).set_index(["task", "method"])
+    for row, line in zip(rows.to_dict("records"), lines.itertuples(), strict=True):
         assert (row["AUC"], row["better"], row["pairs"]) == (line.statistic, line.wins, 10)
         assert row["t-test p"] == line.t_test_p
         differences = []
         for i, j in combinations(range(5), 2):
-            own = [cell for cell in cells if cell.task == f"cifar10:{i}/{j}"]
-            f = reduce[row["AUC"]]
-            differences.append(np.mean([f(c.areas["LCT"]) - f(c.areas["VS"]) for c in own]))
+            vs, lct = (cells.loc[(f"cifar10:{i}/{j}", m), row["AUC"]] for m in ("VS", "LCT"))
+            differences.append(np.mean(lct.to_numpy() - vs.to_numpy()))
         assert row["difference"] == pytest.approx(np.mean(differences))
-        expected = dyadic_p(differences, list(combinations(range(5), 2)))
-        assert row["p (shared classes)"] == pytest.approx(expected, rel=1e-6)
-        kept = task_differences(cells, "VS", "LCT", row["AUC"])
-        np.testing.assert_allclose(list(kept.values()), differences, atol=1e-11)
-    corrected = [row["p (Holm)"] for row in rows]
-    assert corrected == holm(row["p (shared classes)"] for row in rows)
-    both = holm_rows([*rows, *pair_tests(cells, "LCT", "VS")])
-    assert all(row["p (Holm)"] >= p for row, p in zip(both, corrected, strict=False))
-    assert both[1]["p (Holm)"] > corrected[1]
-    assert [row["AUC"] for row in pair_tests(cells, "VS", "LCT", ["min"])] == ["min"]
+        expected = dyadic_test(differences, list(combinations(range(5), 2)))
+        assert row["p (shared classes)"] == pytest.approx(expected.p, rel=1e-6)
+        assert (row["low"], row["high"]) == pytest.approx((expected.low, expected.high))
+    corrected = rows["p (Holm)"].to_list()
+    assert corrected == holm(rows["p (shared classes)"])
+    both = with_holm([rows, pair_tests(models, "LCT", "VS")])
+    assert (both["p (Holm)"][:4] >= corrected).all()
+    assert both["p (Holm)"][1] > corrected[1]
+    assert pair_tests(models, "VS", "LCT", ["min"])["AUC"].to_list() == ["min"]
+
+
+def test_an_interval_goes_with_its_p():
+    rng = np.random.default_rng(1)
+    for shift in (0.0, 0.3, 0.9):
+        test = dyadic_test(rng.normal(shift, 1, 45), ALL_PAIRS)
+        assert (test.low < 0 < test.high) == (test.p > 0.05)
+        half = stats.t.ppf(0.975, 9) * test.error
+        assert (test.low, test.high) == pytest.approx((test.mean - half, test.mean + half))
 
 
 def test_tasks_must_be_pairs():
