@@ -343,9 +343,12 @@ def test_without_plotly_other_commands_go_on(table, tmp_path, monkeypatch):
         (("{store}", "--data", "digits:8"), "--data is for models"),
         (("{model}", "--task", "digits:8"), "--task is for stores"),
         (("{table}",), "people.csv"),
-        (("{store}", "--task", "digits:8", "-o", "{folder}"), "must be an HTML file"),
+        (
+            ("{store}", "--task", "digits:8", "-o", "{folder}"),
+            "--out must be a file, got the folder",
+        ),
         (("{store}", "--task", "digits:8", "-o", "{table}"), "is no report"),
-        (("{store}", "--task", "digits:8", "-o", "{table}/x.html"), "is a file"),
+        (("{store}", "--task", "digits:8", "-o", "{table}/x.html"), "people.csv/x.html"),
     ],
 )
 def test_bad_input_is_one_sentence(words, named, store, table, tmp_path, monkeypatch):

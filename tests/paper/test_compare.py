@@ -10,7 +10,8 @@ from matplotlib.image import imread
 
 from command_line import command
 from curvewise.base.errors import InputError
-from curvewise.cli.sweep import _print_status, why_no_p
+from curvewise.cli.compare import why_no_p
+from curvewise.cli.sweep import _print_status
 from curvewise.paper.compare import comparison_spec
 from curvewise.sweep.plan import Result
 from curvewise.sweep.progress import duration, make_executor

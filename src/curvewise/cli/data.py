@@ -1,6 +1,7 @@
-"""`curvewise data list|check|clean`: what there is, what it holds, what takes space."""
+"""`curvewise data list|check|clean` and `curvewise embed`: sources, caches, features."""
 
 import sys
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -12,15 +13,16 @@ from curvewise.cli.options import (
     Beta,
     CacheDir,
     DataDir,
-    Group,
+    DataOptions,
     ImageSize,
-    Positive,
     Seed,
     Source,
-    Target,
     examples,
+    grouped,
     loaded_task,
     print_json,
+    showing,
+    stopping,
 )
 
 data_app = typer.Typer(no_args_is_help=True, help="List, check and clean up data.")
@@ -47,30 +49,16 @@ def data_list(
 
 
 @data_app.command("check", epilog=examples("data check cifar10:cat/dog --beta 100"))
+@grouped
 def data_check(
     source: Source,
+    data: DataOptions,
     beta: Beta = None,
     seed: Seed = 0,
-    target: Target = None,
-    positive: Positive = None,
-    group: Group = None,
-    image_size: ImageSize = None,
-    data_dir: DataDir = None,
-    cache_dir: CacheDir = None,
     as_json: AsJson = False,
 ) -> None:
     """Print counts per class and split."""
-    task = loaded_task(
-        source,
-        beta=beta,
-        seed=seed,
-        target=target,
-        positive=positive,
-        group=group,
-        image_size=image_size,
-        data_dir=data_dir,
-        cache_dir=cache_dir,
-    )
+    task = loaded_task(source, data, beta=beta, seed=seed)
     test_counts = [int((task.y_test == c).sum()) for c in range(len(task.class_names))]
     if as_json:
         about = {
@@ -111,12 +99,11 @@ def data_clean(
     size = sum(cache.size for cache in caches)
     if not as_json:
         for cache in caches:
-            print(
-                f"{_bytes(cache.size):>9}  {cache.days:5.1f} days  {cache.state}  {cache.path.name}"
-            )
+            line = f"{_bytes(cache.size):>9}  {cache.days:5.1f} days  {cache.state}"
+            print(f"{line}  {cache.path.name}")
         print(f"{len(caches)} caches, {_bytes(size)}, in {folder}")
-    if caches and not yes and not as_json:
-        yes = sys.stdin.isatty() and typer.confirm("Remove them?")
+        if caches and not yes:
+            yes = sys.stdin.isatty() and typer.confirm("Remove them?")
     freed = remove_caches(caches) if yes else 0
     if as_json:
         listed = [
@@ -130,3 +117,32 @@ def data_clean(
 
 def _bytes(size: int) -> str:
     return f"{size / 1e9:.2f} GB" if size >= 1e9 else f"{size / 1e6:.2f} MB"
+
+
+def embed(
+    source: Source,
+    out: Annotated[Path, typer.Option(help="npz file to write, a source by itself.")],
+    backbone: Annotated[str, typer.Option(help="Pretrained network.")] = "efficientnet-lite0",
+    size: Annotated[
+        int | None, typer.Option(help="Resize images to this side in pixels for the backbone.")
+    ] = None,
+    seed: Seed = 0,
+    image_size: ImageSize = None,
+    data_dir: DataDir = None,
+    cache_dir: CacheDir = None,
+    as_json: AsJson = False,
+) -> None:
+    """Turn images into features of a pretrained network; stopped, the same command goes on."""
+    from curvewise.data.embed import embed as run
+    from curvewise.data.feature_bank import require_backbone
+
+    require_backbone(backbone)  # before a long read of data
+    data = DataOptions(image_size=image_size, data_dir=data_dir, cache_dir=cache_dir)
+    task = loaded_task(source, data, seed=seed)
+    with stopping("the same command goes on where it was"), showing() as progress:
+        run(task, out, backbone=backbone, size=size, progress=progress)
+    counts = {"train": len(task.y_train), "test": len(task.y_test), "out": str(out)}
+    if as_json:
+        print_json(counts)
+    else:
+        print(f"{counts['train']} + {counts['test']} images: train on npz:{out}")

@@ -10,12 +10,11 @@ import typer
 
 from curvewise.base.errors import CurvewiseError
 from curvewise.base.machine import VERSION
-from curvewise.cli.data import data_app
-from curvewise.cli.models import embed, evaluate, predict, train
+from curvewise.cli.compare import compare, report
+from curvewise.cli.data import data_app, embed
+from curvewise.cli.models import evaluate, predict, train
 from curvewise.cli.options import UsageError, examples, usage_sentence
-from curvewise.cli.paper import paper_app
-from curvewise.cli.report import report
-from curvewise.cli.sweep import compare, sweep_app
+from curvewise.cli.sweep import paper_app, sweep_app
 
 app = typer.Typer(
     no_args_is_help=True,

@@ -1,51 +1,46 @@
-"""`curvewise train|evaluate|predict|embed`: one model, from data to answers."""
+"""`curvewise train|evaluate|predict`: one model, from data to answers."""
 
-import os
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NoReturn
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
 from rich.table import Table
 
-from curvewise.base.errors import InputError, require_choice, require_open
-from curvewise.base.files import require_folder, write_json
+from curvewise.base.errors import require, require_open
+from curvewise.base.files import require_folder, require_target, write_json
 from curvewise.cli.options import (
     AsJson,
     Beta,
-    CacheDir,
-    CostRatio,
-    DataDir,
-    Group,
-    ImageSize,
-    MaxFpr,
-    MinTpr,
-    Positive,
+    DataOptions,
+    ModelPath,
+    Overwrite,
+    RuleOptions,
     Seed,
     Source,
-    Target,
+    Threshold,
+    grouped,
     loaded_task,
-    network_options,
     number_text,
     one_of,
-    parse_family,
-    parse_recipe,
     print_json,
+    read_changes,
     showing,
+    stopping,
     training_bar,
 )
-from curvewise.cli.report import write_model_report
 from curvewise.models import METRICS, MODEL, require_free
 
 if TYPE_CHECKING:
     from curvewise.models.evaluate import Evaluation
 
 
+@grouped
 def train(
     source: Source,
+    data: DataOptions,
+    point: RuleOptions,
     out: Annotated[Path, typer.Option(help="Folder for model, metrics and figure.")] = Path(
         "out/model"
     ),
@@ -74,39 +69,21 @@ def train(
     resume: Annotated[bool, typer.Option("--resume", help="Go on with a stopped run.")] = False,
     beta: Beta = None,
     seed: Seed = 0,
-    target: Target = None,
-    positive: Positive = None,
-    group: Group = None,
-    image_size: ImageSize = None,
-    data_dir: DataDir = None,
-    cache_dir: CacheDir = None,
-    max_fpr: MaxFpr = None,
-    min_tpr: MinTpr = None,
-    cost_ratio: CostRatio = None,
     as_json: AsJson = False,
 ) -> None:
     """Train one model on a data source and test it."""
     require_free(out, resume=resume)  # before a long read of data, not after it
-    rule = one_of(max_fpr=max_fpr, min_tpr=min_tpr, cost_ratio=cost_ratio)
+    rule = one_of(**vars(point))
     if validation is not None:
         require_open("--validation", validation, 0, 1)
-    changes = change or []
-    options = network_options(changes)
-    family = parse_family(omega, gamma, tau, reduction)
-    recipe = parse_recipe(preset, changes, seed)
-    task = loaded_task(
-        source,
-        beta=beta,
-        seed=seed,
-        target=target,
-        positive=positive,
-        group=group,
-        image_size=image_size,
-        data_dir=data_dir,
-        cache_dir=cache_dir,
-    )
-    from curvewise.models.train import train as run
+    changes, network_options = read_changes(change)
+    from curvewise.models.train import read_family, train as run
+    from curvewise.sweep.grid import base_recipe
 
+    family = read_family(omega, gamma, tau, reduction)
+    seeds = {f"seed_{part}": seed for part in ("weights", "order", "lambda")}
+    recipe = base_recipe({"preset": preset, **seeds, **changes})
+    task = loaded_task(source, data, beta=beta, seed=seed)
     with training_bar() as on_progress:
         outcome = run(
             task,
@@ -114,7 +91,7 @@ def train(
             recipe,
             out,
             network=network,
-            network_options=options,
+            network_options=network_options,
             weights=weights,
             validation=validation,
             rule=rule,
@@ -123,8 +100,13 @@ def train(
             on_progress=on_progress,
         )
     if outcome.test is None:
-        _fail(f"stopped after {outcome.steps} steps; go on with --resume", code=130)
-    _draw_roc(outcome.test, task.name, out)
+        print(
+            f"curvewise: stopped after {outcome.steps} steps; go on with --resume", file=sys.stderr
+        )
+        raise typer.Exit(130)
+    from curvewise.report.from_model import draw_roc
+
+    draw_roc(outcome.test, task.name, out)
     if as_json:
         print_json(outcome.test.numbers)
         return
@@ -134,27 +116,21 @@ def train(
     print(f"model, metrics and figure are in {out}, and predict uses {used}")
 
 
+@grouped
 def evaluate(
     source: Source,
-    model: Annotated[Path, typer.Option(help="What train wrote: the model file or its folder.")],
+    model: ModelPath,
+    data: DataOptions,
+    point: RuleOptions,
     out: Annotated[Path | None, typer.Option(help="Folder for metrics, figure and report.")] = None,
     tau: Annotated[float | None, typer.Option(help="Evaluate at this tau.")] = None,
-    threshold: Annotated[float | None, typer.Option(help="Call z1 - z0 >= this positive.")] = None,
+    threshold: Threshold = None,
     all_rows: Annotated[
         bool, typer.Option("--all-rows", help="Use all rows of a table, not its test part.")
     ] = False,
     seed: Annotated[
         int | None, typer.Option(help="Seed of the split (default: the model's own).")
     ] = None,
-    target: Target = None,
-    positive: Positive = None,
-    group: Group = None,
-    image_size: ImageSize = None,
-    data_dir: DataDir = None,
-    cache_dir: CacheDir = None,
-    max_fpr: MaxFpr = None,
-    min_tpr: MinTpr = None,
-    cost_ratio: CostRatio = None,
     prevalence: Annotated[
         float | None, typer.Option(help="Share of positives in deployment.")
     ] = None,
@@ -164,51 +140,37 @@ def evaluate(
 
     Without --threshold and rules, the threshold is the one that train chose, or 0.
     """
-    rule = one_of(max_fpr=max_fpr, min_tpr=min_tpr, cost_ratio=cost_ratio)
+    rule, at = one_of(**vars(point)), one_of(tau=tau)
     if out is not None:
         require_folder(out)
-    from curvewise.models.evaluate import evaluation, measured_part
-    from curvewise.models.operating import find_threshold
+    from curvewise.models.evaluate import evaluate as run, measured_part
     from curvewise.models.saving import load_model
 
     file = model_file(model)
     trained = load_model(file)
     with showing() as progress:
         part = measured_part(
-            trained,
-            source,
-            all_rows=all_rows,
-            seed=seed,
-            target=target,
-            positive=positive,
-            group=group,
-            image_size=image_size,
-            data_dir=data_dir,
-            cache_dir=cache_dir,
-            progress=progress,
+            trained, source, all_rows=all_rows, seed=seed, progress=progress, **vars(data)
         )
-    at = {} if tau is None else {"tau": tau}
-    score = trained.scores(part.x, **at)
-    origin = "given"
-    if threshold is None and not rule:
-        default = find_threshold(trained, lam=trained.lam(**at))
-        threshold, origin = default.value, default.origin
-    measured = evaluation(
-        part.y, score, threshold=threshold or 0.0, rule=rule, prevalence=prevalence
+    measured = run(
+        trained, part.x, part.y, at=at, threshold=threshold, rule=rule, prevalence=prevalence
     )
     if out is not None:
+        from curvewise.report.from_model import draw_roc, write_model_report
+
         out.mkdir(parents=True, exist_ok=True)
         write_json(out / METRICS, measured.numbers)
-        _draw_roc(measured, source, out)
-        options = {"seed": seed, "target": target, "data_dir": data_dir, "all_rows": all_rows}
-        write_model_report(out, trained, file, source, part, at, options)
+        draw_roc(measured, source, out)
+        options = {"seed": seed, "target": data.target, "data_dir": data.data_dir}
+        options["all_rows"] = all_rows or None
+        write_model_report(out, trained, part, at, file=file, source=source, options=options)
     if as_json:
         print_json(measured.numbers)
     else:
         samples = "samples, all rows" if all_rows else "test samples"
         Console().print(evaluation_table(measured, source, samples))
         if not rule:
-            print(f"the threshold is {origin}")
+            print(f"the threshold is {measured.origin}")
     if part.note:
         print(f"curvewise: {part.note}", file=sys.stderr)
 
@@ -224,9 +186,9 @@ def predict(
         Path | None, typer.Option(help="What train wrote: the model file or its folder.")
     ] = None,
     out: Annotated[Path, typer.Option(help="CSV file to write.")] = Path("predictions.csv"),
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the CSV file.")] = False,
+    overwrite: Overwrite = False,
     tau: Annotated[float | None, typer.Option(help="Predict at this tau.")] = None,
-    threshold: Annotated[float | None, typer.Option(help="Call z1 - z0 >= this positive.")] = None,
+    threshold: Threshold = None,
     max_fpr: Annotated[
         float | None, typer.Option(help="Use the threshold of this FPR on the test part.")
     ] = None,
@@ -246,14 +208,18 @@ def predict(
     """
     if model is None:
         model, *inputs = inputs
-    if not inputs:
-        raise InputError(f"predict needs --model and a table or images, got only {model}")
-    _require_answers(inputs, model, out, overwrite)
+    require(inputs, f"predict needs --model and a table or images, got only {model}")
+    for path in inputs:
+        there = path.exists()
+        require(there, f"there is no {path} to predict: give a table, images, or an .npz file")
+    files = [path.resolve() for path in (*inputs, model_file(model))]
+    require(out.resolve() not in files, f"--out must be a CSV file of its own, got {out}")
+    require_target("--out", out, overwrite=overwrite)
     rule = one_of(threshold=threshold, max_fpr=max_fpr, min_tpr=min_tpr)
     from curvewise.models.operating import threshold_text
     from curvewise.models.predict import predict as run
 
-    with _stopping("nothing was written"), showing() as progress:
+    with stopping("nothing was written"), showing() as progress:
         summary = run(
             inputs,
             model_file(model),
@@ -275,64 +241,9 @@ def predict(
     )
 
 
-def _require_answers(inputs: list[Path], model: Path, out: Path, overwrite: bool) -> None:
-    """Raise `InputError` if an input is not there, or no CSV file can be written to `out`."""
-    for path in inputs:
-        if not path.exists():
-            raise InputError(
-                f"there is no {path} to predict: give a table, images, or an .npz file"
-            )
-    files = [path.resolve() for path in (*inputs, model_file(model))]
-    if out.is_dir() or out.resolve() in files:
-        raise InputError(f"--out must be a CSV file of its own, got {out}")
-    if out.exists() and not overwrite:
-        raise InputError(f"{out} exists: choose another --out, or give --overwrite")
-    above = next(place for place in out.resolve().parents if place.exists())
-    if not above.is_dir() or not os.access(above, os.W_OK):
-        raise InputError(f"--out must be in a folder that can be written to, got {out}")
-
-
-def embed(
-    source: Source,
-    out: Annotated[Path, typer.Option(help="npz file to write, a source by itself.")],
-    backbone: Annotated[str, typer.Option(help="Pretrained network.")] = "efficientnet-lite0",
-    size: Annotated[
-        int | None, typer.Option(help="Resize images to this side in pixels for the backbone.")
-    ] = None,
-    seed: Seed = 0,
-    image_size: ImageSize = None,
-    data_dir: DataDir = None,
-    cache_dir: CacheDir = None,
-    as_json: AsJson = False,
-) -> None:
-    """Turn images into features of a pretrained network; stopped, the same command goes on."""
-    from curvewise.data.embed import embed as run
-    from curvewise.networks.registry import PRETRAINED
-
-    require_choice("--backbone", backbone, PRETRAINED)  # before a long read of data
-    task = loaded_task(
-        source, seed=seed, image_size=image_size, data_dir=data_dir, cache_dir=cache_dir
-    )
-    with _stopping("the same command goes on where it was"), showing() as progress:
-        run(task, out, backbone=backbone, size=size, progress=progress)
-    counts = {"train": len(task.y_train), "test": len(task.y_test), "out": str(out)}
-    if as_json:
-        print_json(counts)
-    else:
-        print(f"{counts['train']} + {counts['test']} images: train on npz:{out}")
-
-
 def model_file(place: Path) -> Path:
     """Return the model's file; a folder is the one that train wrote."""
     return place / MODEL if place.is_dir() else place
-
-
-def _draw_roc(measured: "Evaluation", title: str, folder: Path) -> None:
-    """Draw the ROC curve with the chosen or given operating point as roc.png."""
-    from curvewise.figures.curves import bare_axes, figure_of, plot_roc
-
-    axes = plot_roc({"test": measured.curve}, points=[measured.point], title=title, ax=bare_axes())
-    figure_of(axes).savefig(folder / "roc.png", dpi=150)
 
 
 def evaluation_table(measured: "Evaluation", title: str, samples: str) -> Table:
@@ -368,17 +279,3 @@ def evaluation_table(measured: "Evaluation", title: str, samples: str) -> Table:
                 "F1, G-mean", f"{number_text(point['f1'])}, {number_text(point['gmean'])}"
             )
     return table
-
-
-def _fail(sentence: str, code: int = 2) -> NoReturn:
-    print(f"curvewise: {sentence}", file=sys.stderr)
-    raise typer.Exit(code)
-
-
-@contextmanager
-def _stopping(what_now: str) -> Iterator[None]:
-    """Make Ctrl-C end in a sentence."""
-    try:
-        yield
-    except KeyboardInterrupt:
-        _fail(f"stopped; {what_now}", code=130)

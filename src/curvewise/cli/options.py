@@ -4,37 +4,39 @@ Nothing here imports torch, pandas or scikit-learn before it is needed: help and
 come at once.
 """
 
+import inspect
 import re
 import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
-from curvewise.base.errors import InputError, require_choice
+from curvewise.base.errors import InputError
 from curvewise.base.files import json_text
 
 if TYPE_CHECKING:
     from rich.progress import Progress
 
     from curvewise.data.task import Task
-    from curvewise.losses.family import LossFamily
-    from curvewise.training.loop import Progress as TrainingProgress
-    from curvewise.training.recipe import Recipe
+    from curvewise.sweep.executors import Executor
 
 # Click's, of which recent versions of typer have a copy of their own.
 UsageError: Any = typer.BadParameter.__mro__[1]
 
+KEYWORD_ONLY = inspect.Parameter.KEYWORD_ONLY
 NETWORK = "network."  # before options of the network among those of --set
-MEANS = ("weighted_mean", "mean", "expected_mean")  # reductions that training can minimise
 
 Source = Annotated[str, typer.Argument(help="A data source, such as table:FILE or cifar10:cat/dog")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
+Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace the file.")]
 DataDir = Annotated[Path | None, typer.Option(help="Folder with downloaded data sets.")]
 CacheDir = Annotated[Path | None, typer.Option(help="Folder for decoded images.")]
+ImageSize = Annotated[int | None, typer.Option(help="Side of decoded images in pixels.")]
 Beta = Annotated[
     float | None,
     typer.Option(
@@ -43,17 +45,91 @@ Beta = Annotated[
     ),
 ]
 Seed = Annotated[int, typer.Option(help="Seed of split, subsample, weights, order and draws.")]
-Target = Annotated[str | None, typer.Option(help="Column with the label (tables).")]
-Positive = Annotated[str | None, typer.Option(help="The positive class (default: the rarer).")]
-Group = Annotated[str | None, typer.Option(help="Column whose values stay together in splits.")]
-ImageSize = Annotated[int | None, typer.Option(help="Side of decoded images in pixels.")]
-MaxFpr = Annotated[float | None, typer.Option(help="Operating point: FPR at most this.")]
-MinTpr = Annotated[float | None, typer.Option(help="Operating point: TPR at least this.")]
-CostRatio = Annotated[float | None, typer.Option(help="Cost of a miss over a false alarm.")]
-ExecutorName = Annotated[str, typer.Option("--executor", help="serial, processes or ray.")]
-Workers = Annotated[int | None, typer.Option(help="Worker processes (default: one a processor).")]
-Address = Annotated[str | None, typer.Option(help='A Ray cluster: "auto" or HOST:PORT.')]
-Gpus = Annotated[float, typer.Option(help="GPUs a Ray task takes; may be a fraction.")]
+ModelPath = Annotated[
+    Path, typer.Option("--model", help="What train wrote: the model file or its folder.")
+]
+Threshold = Annotated[float | None, typer.Option(help="Call z1 - z0 >= this positive.")]
+
+
+@dataclass
+class DataOptions:
+    """What of the data is meant, and where they are: arguments of `load_task`."""
+
+    target: Annotated[str | None, typer.Option(help="Column with the label (tables).")] = None
+    positive: Annotated[
+        str | None, typer.Option(help="The positive class (default: the rarer).")
+    ] = None
+    group: Annotated[
+        str | None, typer.Option(help="Column whose values stay together in splits.")
+    ] = None
+    image_size: ImageSize = None
+    data_dir: DataDir = None
+    cache_dir: CacheDir = None
+
+
+@dataclass
+class RuleOptions:
+    """The rule of an operating point."""
+
+    max_fpr: Annotated[float | None, typer.Option(help="Operating point: FPR at most this.")] = None
+    min_tpr: Annotated[float | None, typer.Option(help="Operating point: TPR at least this.")] = (
+        None
+    )
+    cost_ratio: Annotated[float | None, typer.Option(help="Cost of a miss over a false alarm.")] = (
+        None
+    )
+
+
+@dataclass
+class ExecutorOptions:
+    """Where the models of a sweep are trained."""
+
+    executor: Annotated[str, typer.Option(help="serial, processes or ray.")] = "processes"
+    workers: Annotated[
+        int | None, typer.Option(help="Worker processes (default: one a processor).")
+    ] = None
+    address: Annotated[str | None, typer.Option(help='A Ray cluster: "auto" or HOST:PORT.')] = None
+    gpus: Annotated[float, typer.Option(help="GPUs a Ray task takes; may be a fraction.")] = 0.0
+
+    def start(self) -> "Executor":
+        """Return the executor."""
+        from curvewise.sweep.progress import make_executor
+
+        return make_executor(
+            self.executor, workers=self.workers, address=self.address, gpus=self.gpus
+        )
+
+
+def grouped(command: Callable[..., None]) -> Callable[..., None]:
+    """Make each field of a command's parameters that are groups, as those above, an option.
+
+    >>> def check(source: Source, data: DataOptions) -> None:
+    ...     print(source, data.target)
+    >>> grouped(check)(source="table:a.csv", **vars(DataOptions(target="y")))
+    table:a.csv y
+    """
+    hints = get_type_hints(command, include_extras=True)
+    groups: dict[str, Any] = {name: kind for name, kind in hints.items() if is_dataclass(kind)}
+    own = inspect.signature(command).parameters.items()
+    options = [(name, hints[name], each.default) for name, each in own if name not in groups]
+    for kind in groups.values():
+        hints = get_type_hints(kind, include_extras=True)
+        options += [(each.name, hints[each.name], each.default) for each in fields(kind)]
+
+    def run(**values: Any) -> None:
+        for name, kind in groups.items():
+            values[name] = kind(**{each.name: values.pop(each.name) for each in fields(kind)})
+        command(**values)
+
+    run.__name__, run.__doc__ = command.__name__, command.__doc__
+    run.__annotations__ = {name: hint for name, hint, _ in options}
+    run.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+        [
+            inspect.Parameter(name, KEYWORD_ONLY, default=default, annotation=hint)
+            for name, hint, default in options
+        ]
+    )
+    return run
 
 
 def print_json(data: Any) -> None:
@@ -93,79 +169,48 @@ def _typed(option: str) -> str | None:
     return None
 
 
+def option_name(name: str) -> str:
+    """Return a parameter as it is typed."""
+    return f"--{name.replace('_', '-')}"
+
+
+def given(options: Any) -> dict[str, Any]:
+    """Return by name what is given of a group or a dictionary of options."""
+    values = vars(options) if is_dataclass(options) else options
+    return {name: value for name, value in values.items() if value is not None}
+
+
 def one_of(**options: float | None) -> dict[str, float]:
     """Return by name the one of these options that is there, if one is.
 
     >>> one_of(max_fpr=None, min_tpr=0.9)
     {'min_tpr': 0.9}
     """
-    values = {name: value for name, value in options.items() if value is not None}
+    values = given(options)
     if len(values) > 1:
-        words = {name: f"--{name.replace('_', '-')}" for name in options}
-        got = " and ".join(f"{words[name]} {value:g}" for name, value in values.items())
-        raise InputError(f"one of {', '.join(words.values())} can be given, got {got}")
+        got = " and ".join(f"{option_name(name)} {value:g}" for name, value in values.items())
+        raise InputError(f"one of {', '.join(map(option_name, options))} can be given, got {got}")
     return values
 
 
-def parse_family(omega: str, gamma: str, tau: str, reduction: str) -> "LossFamily":
-    """Return a family from texts: "0.5" is a number, "0:3:0.33" a density (low:high:height).
+def read_changes(changes: list[str] | None) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return settings of a recipe, and options of a network, of texts NAME=VALUE.
 
-    >>> parse_family("0.5", "0.2", "0:3:0.33", "mean").drawn
-    ('tau',)
+    >>> read_changes(["lr=0.1", "milestones=5,8", "network.hidden=64,64", "network.width=8"])
+    ({'lr': '0.1', 'milestones': ['5', '8']}, {'hidden': [64, 64], 'width': 8})
     """
-    require_choice("--reduction", reduction, MEANS)
-    from curvewise.losses.family import LossFamily
-    from curvewise.losses.registry import parse_setting
-
-    texts = {"omega": omega, "gamma": gamma, "tau": tau}
-    settings = {name: parse_setting(name, text) for name, text in texts.items()}
-    return LossFamily(**settings, reduction=reduction)
-
-
-def parse_recipe(name: str, changes: list[str], seed: int) -> "Recipe":
-    """Return a preset with changes such as "epochs=20" and all seeds set."""
-    from curvewise.training.recipe import preset
-
-    seeds = {f"seed_{part}": seed for part in ("weights", "order", "lambda")}
-    return preset(name, **{**seeds, **recipe_changes(changes)})
-
-
-def recipe_changes(changes: list[str]) -> dict[str, Any]:
-    """Return the settings of a recipe among texts such as "epochs=20", those of networks left out.
-
-    >>> recipe_changes(["clip_norm=none", "milestones=5,8", "network.width=8"])
-    {'clip_norm': None, 'milestones': ('5', '8')}
-    """
-    from curvewise.sweep.grid import normal_recipe_value
-
-    return {
-        key: normal_recipe_value(key, tuple(text.split(",")) if key == "milestones" else text)
-        for key, text in _pairs(changes)
-        if not key.startswith(NETWORK)
-    }
-
-
-def network_options(changes: list[str]) -> dict[str, Any]:
-    """Return the options of a network among texts such as "network.hidden=64,64".
-
-    >>> network_options(["epochs=20", "network.hidden=64,64", "network.width=8"])
-    {'hidden': [64, 64], 'width': 8}
-    """
-    options: dict[str, Any] = {}
-    for key, text in _pairs(changes):
-        if key.startswith(NETWORK):
-            name = key.removeprefix(NETWORK)
-            words = [_word(word) for word in text.split(",") if word]
-            options[name] = words if name == "hidden" or len(words) != 1 else words[0]
-    return options
-
-
-def _pairs(changes: list[str]) -> Iterator[tuple[str, str]]:
-    for change in changes:
-        key, sign, text = change.partition("=")
+    recipe: dict[str, Any] = {}
+    network: dict[str, Any] = {}
+    for change in changes or []:
+        name, sign, text = change.partition("=")
         if not sign:
             raise InputError(f"--set takes NAME=VALUE, got {change!r}")
-        yield key, text
+        if name.startswith(NETWORK):
+            name, words = name.removeprefix(NETWORK), [_word(word) for word in text.split(",")]
+            network[name] = words if name == "hidden" or len(words) > 1 else words[0]
+        else:
+            recipe[name] = text.split(",") if name == "milestones" else text
+    return recipe, network
 
 
 def _word(text: str) -> int | float | bool | str:
@@ -178,12 +223,12 @@ def _word(text: str) -> int | float | bool | str:
     return text
 
 
-def loaded_task(source: str, **options: Any) -> "Task":
+def loaded_task(source: str, data: DataOptions, **options: Any) -> "Task":
     """Load a task with a progress bar for long decoding."""
     from curvewise.data.registry import load_task
 
     with showing() as progress:
-        return load_task(source, progress=progress, **options)
+        return load_task(source, progress=progress, **vars(data), **options)
 
 
 @contextmanager
@@ -201,13 +246,13 @@ def showing() -> Iterator[Callable[[str, int, int], None]]:
 
 
 @contextmanager
-def training_bar() -> "Iterator[Callable[[TrainingProgress], None]]":
+def training_bar() -> Iterator[Callable[[Any], None]]:
     """Show step, loss and time left; without a terminal, one plain line a minute."""
     last = time.monotonic()
     with _bar() as bar:
         task = bar.add_task("training", total=None)
 
-        def update(progress: "TrainingProgress") -> None:
+        def update(progress: Any) -> None:
             nonlocal last
             loss, step, steps = f"loss {progress.loss:.4f}", progress.step, progress.steps
             if not bar.disable:
@@ -223,6 +268,7 @@ def _bar() -> "Progress":
     from rich.console import Console
     from rich.progress import (
         BarColumn,
+        MofNCompleteColumn,
         Progress,
         TextColumn,
         TimeElapsedColumn,
@@ -232,9 +278,19 @@ def _bar() -> "Progress":
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
-        TextColumn("{task.completed}/{task.total}"),
+        MofNCompleteColumn(),
         TimeElapsedColumn(),
         TimeRemainingColumn(),
     )
     silent = not sys.stderr.isatty()
     return Progress(*columns, console=Console(stderr=True), transient=True, disable=silent)
+
+
+@contextmanager
+def stopping(what_now: str) -> Iterator[None]:
+    """Make Ctrl-C end in a sentence."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        print(f"curvewise: stopped; {what_now}", file=sys.stderr)
+        raise typer.Exit(130) from None

@@ -1,54 +1,47 @@
-"""`curvewise sweep run|status|export` and `curvewise compare`: many models into one store."""
+"""`curvewise sweep run|status|export` and `curvewise paper list|run|page`: many models."""
 
+import os
+import shlex
+import sys
+import warnings
 from dataclasses import replace
 from pathlib import Path
+from textwrap import fill
 from typing import Annotated, Any
 
 import typer
 from rich import box
 from rich.console import Console
-from rich.table import Table
+from rich.table import Column, Table
 
-from curvewise.base.errors import InputError
-from curvewise.base.files import require_folder
+from curvewise.base.errors import CurvewiseError, InputError, require
+from curvewise.base.files import require_file
 from curvewise.cli.options import (
-    Address,
     AsJson,
-    Beta,
     CacheDir,
     DataDir,
-    ExecutorName,
-    Gpus,
-    Group,
-    ImageSize,
-    Positive,
-    Target,
-    Workers,
+    ExecutorOptions,
+    Overwrite,
     examples,
-    loaded_task,
-    network_options,
+    grouped,
     number_text,
     print_json,
-    recipe_changes,
     showing,
 )
 
 sweep_app = typer.Typer(no_args_is_help=True, help="Train many models into one store.")
 
 StorePath = Annotated[Path, typer.Argument(help="The store, one SQLite file.")]
-StoreOption = Annotated[
-    Path | None, typer.Option("--store", help="The store, one SQLite file (default: SPEC.db).")
-]
 
 
 @sweep_app.command("run", epilog=examples("sweep run pairs.toml --store pairs.db"))
+@grouped
 def sweep_run(
     spec_file: Annotated[Path, typer.Argument(help="TOML file with tasks, methods and grids.")],
-    store_file: StoreOption = None,
-    executor: ExecutorName = "processes",
-    workers: Workers = None,
-    address: Address = None,
-    gpus: Gpus = 0.0,
+    where: ExecutorOptions,
+    store_file: Annotated[
+        Path | None, typer.Option("--store", help="The store, one SQLite file (default: SPEC.db).")
+    ] = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Count the runs and estimate the time, no more.")
     ] = False,
@@ -58,7 +51,7 @@ def sweep_run(
 ) -> None:
     """Train what is missing of a sweep; start it again to go on after any interruption."""
     from curvewise.sweep.problems import Problems
-    from curvewise.sweep.progress import make_executor, sweep
+    from curvewise.sweep.progress import sweep
     from curvewise.sweep.spec import read_spec
     from curvewise.sweep.store import Store
 
@@ -67,11 +60,11 @@ def sweep_run(
     with showing() as progress:
         problems = Problems(data_dir=data_dir, cache_dir=cache_dir, progress=progress)
         if dry_run:
-            _dry_run(spec, problems, path, workers, as_json)
+            _dry_run(spec, problems, path, where.workers, as_json)
             return
-        chosen = make_executor(executor, workers=workers, address=address, gpus=gpus)
+        executor = where.start()
         with Store(path) as store:
-            done = sweep(spec, store, chosen, problems)
+            done = sweep(spec, store, executor, problems)
             rows = [vars(row) for row in store.status(spec.name, by_task=False)]
     if as_json:
         print_json({"store": str(path), "runs": done.total, "status": rows})
@@ -153,7 +146,7 @@ def sweep_export(
     store_file: StorePath,
     out: Annotated[Path, typer.Argument(help="File to write: .csv or .parquet.")],
     sweep: Annotated[str | None, typer.Option(help="Only this sweep.")] = None,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the file.")] = False,
+    overwrite: Overwrite = False,
     as_json: AsJson = False,
 ) -> None:
     """Write one row a run, settings and metrics as columns."""
@@ -192,166 +185,175 @@ def _print_status(rows: list[dict[str, Any]], title: str | None = None) -> None:
     Console().print(table)
 
 
-def compare(
-    source: Annotated[
-        str, typer.Argument(help="A data source, such as digits:8 or table:FILE")
-    ] = "digits:8",
-    out: Annotated[Path, typer.Option(help="Folder for store, tables, figures and report.")] = Path(
-        "out/compare"
-    ),
-    beta: Beta = None,
-    methods: Annotated[
-        str, typer.Option(help="Methods, the first is compared with each other: vs,lct,ce,...")
-    ] = "vs,lct",
-    seeds: Annotated[int, typer.Option(help="Subsamples of the data, by the seeds 0, 1, ...")] = 5,
-    epochs: Annotated[
-        int | None, typer.Option(help="Passes over the data (default: by their size).")
+paper_app = typer.Typer(no_args_is_help=True, help="Redo the paper's figures and tables.")
+
+WIDEST = 500  # characters of a table in the terminal
+ProfileName = Annotated[
+    str, typer.Option("--profile", help="laptop (frozen features, small networks) or paper.")
+]
+Scale = Annotated[str, typer.Option(help="full, or tiny: to see that everything works.")]
+
+
+@paper_app.command("list", epilog=examples("paper list --profile paper"))
+def paper_list(
+    profile: ProfileName = "laptop", data_dir: DataDir = None, as_json: AsJson = False
+) -> None:
+    """Name all figures and tables, what they need and how long they take."""
+    from curvewise.paper.catalogue import EXPERIMENTS
+    from curvewise.paper.listing import listed
+
+    require_data_folder(data_dir)
+    settings = _profile(profile, "full", None, data_dir)
+    rows = [listed(one, settings, data_dir) for one in EXPERIMENTS.values()]
+    if as_json:
+        print_json(rows)
+        return
+    name_width, time_width = (max(len(row[key]) for row in rows) for key in ("name", "takes"))
+    for row in rows:
+        models = f"{row['models']:,} models" if row["models"] else "no models"
+        first = f"{row['name']:<{name_width}} {models:>13}  {row['takes']:<{time_width}}"
+        print(f"{first}  {row['data']}".rstrip())
+        print(fill(row["shows"], 76, initial_indent="    ", subsequent_indent="    "))
+    if profile == "laptop":
+        print("Times are for two cores; features of photographs, computed once, take minutes more.")
+    if any(row["missing"] for row in rows):
+        print("`curvewise data list` says where missing data are looked for and how to get them.")
+
+
+@paper_app.command("run", epilog=examples("paper run table-pairs", "paper run all"))
+@grouped
+def paper_run(
+    name: Annotated[str, typer.Argument(help="A name of `paper list`, or all.")],
+    where: ExecutorOptions,
+    profile: ProfileName = "laptop",
+    scale: Scale = "full",
+    out: Annotated[
+        Path | None, typer.Option(help="Folder (default: out/paper-PROFILE, -tiny added).")
     ] = None,
-    network: Annotated[str, typer.Option(help="mlp, small-cnn, resnet32, ...")] = "mlp",
-    preset: Annotated[
-        str | None, typer.Option(help="Named recipe: tabular, paper-cifar, ... (default: short).")
+    weights: Annotated[
+        Path | None, typer.Option(help="ImageNet weights of ResNeXt50, for the profile paper.")
     ] = None,
-    change: Annotated[
-        list[str] | None, typer.Option("--set", help="Change a setting of all: --set lr=0.01")
-    ] = None,
-    embed: Annotated[
-        str | None, typer.Option(help="For images: train on features of this backbone.")
-    ] = None,
-    embed_size: Annotated[
-        int | None, typer.Option(help="Resize images to this side in pixels for the backbone.")
-    ] = None,
-    executor: ExecutorName = "processes",
-    workers: Workers = None,
-    address: Address = None,
-    gpus: Gpus = 0.0,
-    target: Target = None,
-    positive: Positive = None,
-    group: Group = None,
-    image_size: ImageSize = None,
     data_dir: DataDir = None,
     cache_dir: CacheDir = None,
     as_json: AsJson = False,
 ) -> None:
-    """Compare methods over the paper's 48 settings each and several subsamples."""
-    require_folder(out)
-    changes = _changes(preset, change or [])  # before a long read of data
-    columns = {"target": target, "positive": positive, "group": group, "image_size": image_size}
-    data = {name: value for name, value in columns.items() if value is not None}
-    task = loaded_task(source, beta=beta, data_dir=data_dir, cache_dir=cache_dir, **data)
-    from curvewise.paper.compare import compare as read_comparison, comparison_spec
-    from curvewise.report.from_store import write_store_report
-    from curvewise.report.page_library import PAGE
+    """Run what is missing of an experiment's sweep, draw its figure, print its table."""
+    from curvewise.paper.catalogue import EXPERIMENTS, experiment_named
+    from curvewise.paper.running import require_usable, run_experiment, write_report
     from curvewise.sweep.problems import Problems
-    from curvewise.sweep.progress import make_executor, sweep
-    from curvewise.sweep.store import Store
 
-    spec = comparison_spec(
-        source,
-        beta=beta,
-        methods=[name.strip() for name in methods.split(",")],
-        seeds=seeds,
-        n_train=len(task.y_train),
-        embed=embed,
-        embed_size=embed_size,
-        epochs=epochs,
-        network=network,
-        preset=preset,
-        changes=changes,
-        data=data,
-    )
-    out.mkdir(parents=True, exist_ok=True)
-    chosen = make_executor(executor, workers=workers, address=address, gpus=gpus)
-    with showing() as progress, Store(out / "runs.db") as store:
+    require_data_folder(data_dir)
+    if cache_dir is not None and cache_dir.exists():
+        require_folder("--cache-dir", cache_dir)
+    chosen = list(EXPERIMENTS.values()) if name == "all" else [experiment_named(name)]
+    settings = _profile(profile, scale, weights, data_dir)
+    folder = out or Path("out") / (f"paper-{profile}" + ("-tiny" if scale == "tiny" else ""))
+    require_usable(folder)  # once, instead of for each experiment
+    _say_what_weights(chosen, settings)
+    failed: dict[str, str] = {}
+    shown: list[dict[str, Any]] = []
+    with showing() as progress:
         problems = Problems(data_dir=data_dir, cache_dir=cache_dir, progress=progress)
-        done = sweep(spec, store, chosen, problems)
-        if done.failed:
-            raise InputError(
-                f"{done.failed} runs failed; `curvewise sweep status {out / 'runs.db'} --failed` "
-                "says why"
+        for number, one in enumerate(chosen, 1):
+            if len(chosen) > 1:
+                print(f"{one.name} ({number} of {len(chosen)})", file=sys.stderr, flush=True)
+            more = ["--scale", scale] if scale != "full" else []
+            more += ["--weights", weights.name] if weights is not None else []  # not whose folder
+            command = shlex.join(
+                ["curvewise", "paper", "run", one.name, "--profile", profile, *more]
             )
-        comparison = read_comparison(store, spec.name, out)
-        comparison.files.extend(write_store_report(out / PAGE, store, spec.name))
+            try:
+                result = run_experiment(one, settings, folder, where.start(), problems, command)
+                result.files.extend(write_report(one, settings, folder))
+            except CurvewiseError as error:
+                if len(chosen) == 1:
+                    raise
+                failed[one.name] = str(error)
+                print(f"curvewise: {one.name}: {error}", file=sys.stderr, flush=True)
+                continue
+            if not as_json:
+                _print(one, result)
+            files, outcome = [str(file) for file in result.files], result.outcome
+            about = {"name": one.name, "verdict": outcome.verdict, "tables": outcome.tables}
+            shown.append(about | {"files": files})
     if as_json:
-        print_json(comparison.as_dict())
-        return
-    counts = " and ".join(
-        f'{n} "{name}"' for n, name in zip(task.class_counts, task.class_names, strict=True)
-    )
-    _print_comparison(comparison, f"{task.name}: {counts} to train on, {len(task.y_test)} to test")
+        print_json({"experiments": shown, "failed": failed})
+    if failed:
+        raise InputError(f"{len(failed)} of {len(chosen)} could not be run: {', '.join(failed)}")
 
 
-def _changes(name: str | None, texts: list[str]) -> dict[str, Any]:
-    """Return settings as numbers and texts of the recipe, once they are known to make one."""
-    from curvewise.training.recipe import preset
+@paper_app.command("page", epilog=examples("paper page out/paper-laptop docs/results/paper.md"))
+def paper_page(
+    folder: Annotated[Path, typer.Argument(help="Folder that `paper run` wrote to.")],
+    page: Annotated[Path, typer.Argument(help="Markdown file; what stands on top is kept.")],
+    as_json: AsJson = False,
+) -> None:
+    """Write all results of a folder to one Markdown page, with data and figures beside it."""
+    from curvewise.paper.page import write_page
 
-    if options := network_options(texts):
-        raise InputError(f"--set is for the recipe here, got network.{next(iter(options))}")
-    changes = recipe_changes(texts)
-    recipe = preset(name or "quick", **changes).model_dump(mode="json")
-    return {key: recipe[key] for key in changes}
+    count, kept = write_page(folder, page)
+    if as_json:
+        print_json({"page": str(page), "experiments": count, "kept": kept})
+    else:
+        print(f"{count} experiments in {page}" + (f", {kept} as they were" if kept else ""))
 
 
-def _print_comparison(comparison: Any, title: str) -> None:
-    console = Console()
-    cells = max((row["cells"] for row in comparison.methods), default=0)
-    over = f"AUC over the models of a subsample, averaged over {cells} subsamples"
-    title += f"\n{over if cells > 1 else 'AUC over the models'}"
-    table = Table("method", "models", "mean AUC", "min", "max", "std", title=title)
-    for row in comparison.methods:
-        areas = (number_text(row[name]) for name in ("mean", "min", "max", "std"))
-        table.add_row(row["label"], str(row["models"]), *areas)
-    console.print(table)
-    if comparison.differences:
-        columns = ("method", "AUC", "difference", "better in", "t-test p", "corrected p")
-        title = f"less {comparison.differences[0]['a']}, paired by subsample"
-        table = Table(*columns, "Wilcoxon p", title=title)
-        for row in comparison.differences:
-            table.add_row(
-                row["b"],
-                row["statistic"],
-                number_text(row["difference"], "+.4f"),
-                f"{row['wins']} of {row['pairs']}",
-                *(
-                    number_text(row[name], ".2g")
-                    for name in ("t_test_p", "corrected_p", "wilcoxon_p")
-                ),
-            )
-        console.print(table)
-        if why := why_no_p(comparison.differences):
-            print(why)
-    table = Table("ensemble of", "sample", "AUC (95 %)", "beats", "best model")
-    for row in comparison.ensembles:
-        table.add_row(
-            row["label"],
-            str(row["seed"]),
-            f"{row['auc']:.4f} ({number_text(row['low'])}-{number_text(row['high'], '.4f')})",
-            f"{row['beats']} of {row['models']}",
-            f"{row['best_model']:.4f}",
+def require_folder(option: str, path: Path | None) -> None:
+    """Raise if a folder was named that is not there, before hours of work without it."""
+    there = path is None or path.is_dir()
+    require(there, f"{option} must be a folder, got {path}")
+
+
+def require_data_folder(data_dir: Path | None) -> None:
+    """Raise if the data folder that an option or the environment names is not there."""
+    from curvewise.data.registry import DATA_VARIABLE
+
+    require_folder("--data-dir", data_dir)
+    named = os.environ.get(DATA_VARIABLE)
+    if data_dir is None and named:
+        require_folder(DATA_VARIABLE, Path(named))
+
+
+def _profile(name: str, scale: str, weights: Path | None, data_dir: Path | None) -> Any:
+    from curvewise.paper.listing import source_missing
+    from curvewise.paper.profiles import Profile
+
+    if weights is not None:
+        from curvewise.models.train import require_weights
+
+        require_file("weights file", weights)
+        paper = name != "laptop"
+        require(paper, "--weights goes with --profile paper, got the profile laptop")
+        require_weights(weights, "resnext50-32x4d", (3, 224, 224))  # once, not by every model
+    there = source_missing("melanoma", data_dir) is None
+    return Profile(name, scale, None if weights is None else str(weights), there)
+
+
+def _say_what_weights(chosen: list[Any], profile: Any) -> None:
+    """Say before the training that a pretrained network will not be one."""
+    specs = [spec for one in chosen for spec in one.sweeps(profile)]
+    names = {run.network["name"] for spec in specs for run in spec.runs()}
+    if profile.weights is None and "resnext50-32x4d" in names:
+        warnings.warn(
+            "without --weights ResNeXt50 starts from random weights, which is not the paper's "
+            "protocol",
+            stacklevel=2,
         )
-    console.print(table)
-    print(*comparison.answer, sep="\n")
-    for file in comparison.files:
+
+
+def _print(experiment: Any, result: Any) -> None:
+    from curvewise.paper.running import shown_value
+
+    console = Console()
+    for title, rows in result.outcome.tables.items():
+        table = Table(*(Column(name, no_wrap=True) for name in rows[0]), title=title)
+        for row in rows:
+            table.add_row(*(shown_value(value) for value in row.values()))
+        # A table that is too wide for the terminal goes on in the next line: cut numbers say less.
+        width = max(console.width, Console(width=WIDEST).measure(table).maximum)
+        Console(width=width).print(table, soft_wrap=True)
+    if experiment.published:
+        print(f"Published: {experiment.published}.")
+    print(result.outcome.verdict)
+    for file in result.files:
         print(file)
-
-
-def why_no_p(rows: list[dict[str, Any]]) -> str:
-    """Return in one line why some p of paired differences are missing, "" if none is.
-
-    >>> row = {"b": "LCT", "reason": "too few", "corrected_reason": "too few"}
-    >>> why_no_p([row | {"statistic": "max"}, row | {"statistic": "std", "reason": ""}])
-    'no p for max: too few; no corrected p for std: too few'
-    """
-    without: dict[str, list[dict[str, Any]]] = {}
-    for row in rows:
-        if reason := row["reason"] or row["corrected_reason"]:
-            what = "p" if row["reason"] else "corrected p"
-            without.setdefault(f"no {what} for {{}}: {reason}", []).append(row)
-    return "; ".join(text.format(_named(some, rows)) for text, some in without.items())
-
-
-def _named(some: list[dict[str, Any]], rows: list[dict[str, Any]]) -> str:
-    """Name rows by their statistic, where that is the same for every method."""
-    statistics = dict.fromkeys(row["statistic"] for row in some)
-    if len(some) == sum(row["statistic"] in statistics for row in rows):
-        return ", ".join(statistics)
-    return ", ".join(f"{row['b']} {row['statistic']}" for row in some)

@@ -19,7 +19,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from curvewise.base.errors import InputError
+from curvewise.base.errors import InputError, require_choice
 from curvewise.base.files import whole_file
 from curvewise.base.machine import choose_device
 from curvewise.networks.registry import PRETRAINED, build_network, input_statistics, pixel_scale
@@ -31,6 +31,11 @@ KEY_BYTES = 16
 
 Progress = Callable[[str, int, int], None]
 Block = tuple[list[bytes], NDArray[np.float32]]  # keys of k images, their features (k, F)
+
+
+def require_backbone(name: str) -> None:
+    """Raise `InputError` unless a network has pretrained features to take."""
+    require_choice("--backbone", name, PRETRAINED)
 
 
 class FeatureBank:

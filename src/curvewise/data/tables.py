@@ -3,6 +3,7 @@
 import gzip
 import re
 import warnings
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -154,14 +155,13 @@ def frame_task(frame: pd.DataFrame, *, name: str, target: str, options: SourceOp
             )
     if options.group == target:
         raise InputError(f"--group must be another column than the target, got {target!r} for both")
-    labelled = frame[column_levels(frame[target])[0] >= 0]
+    labelled, y, class_names = labelled_rows(frame, target, options.positive)
     if len(labelled) < len(frame):
         warnings.warn(
             f"{len(frame) - len(labelled)} of {len(frame)} rows of {name} are left out: they have "
             f"no {target!r}",
             stacklevel=2,
         )
-    y, class_names = binary_labels(labelled[target], options.positive, f"target {target!r}")
     groups = None if options.group is None else group_names(labelled[options.group])
     train, test = split_labels(y, seed=options.seed, groups=groups)
     features = labelled.drop(columns=[column for column in (target, options.group) if column])
@@ -189,6 +189,22 @@ def frame_task(frame: pd.DataFrame, *, name: str, target: str, options: SourceOp
             "encoder": encoder.to_dict(),
         },
     )
+
+
+def stored_encoder(details: Mapping[str, Any], record: Mapping[str, Any]) -> TableEncoder:
+    """Return the encoder in a task's details, as a model keeps them with the task in its record."""
+    if "encoder" not in details:
+        task = record.get("task", "arrays")
+        raise InputError(f"this needs a model that was trained on a table, got one of {task}")
+    return TableEncoder.from_dict(details["encoder"])
+
+
+def labelled_rows(
+    frame: pd.DataFrame, target: str, positive: str | None
+) -> tuple[pd.DataFrame, NDArray[np.int64], tuple[str, str]]:
+    """Return the rows that have a label, the labels (n,) and the class names."""
+    labelled = frame[column_levels(frame[target])[0] >= 0]
+    return labelled, *binary_labels(labelled[target], positive, f"target {target!r}")
 
 
 def binary_labels(

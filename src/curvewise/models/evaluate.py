@@ -3,7 +3,7 @@
 import os
 import warnings
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -11,25 +11,25 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from curvewise.base.errors import InputError, did_you_mean
+from curvewise.base.errors import InputError, did_you_mean, require
 from curvewise.data.options import SourceOptions
 from curvewise.data.registry import DATA_VARIABLE, load_task
 from curvewise.data.tables import (
-    binary_labels,
     find_file,
     group_names,
+    labelled_rows,
     read_table,
     split_labels,
+    stored_encoder,
 )
 from curvewise.data.task import Task, arrays_digest
 from curvewise.estimator.classifier import FamilyClassifier
+from curvewise.models.operating import find_threshold
 from curvewise.roc.curve import RocCurve, roc_curve
 from curvewise.roc.inputs import check_scored
 from curvewise.roc.interval import auc_interval
 from curvewise.roc.metrics import metrics_on_curve
 from curvewise.roc.operating import OperatingPoint, operating_point, threshold_by_rule
-from curvewise.tables.encoder import TableEncoder
-from curvewise.tables.reading import column_levels
 from curvewise.training.model import Model
 
 RATES = (0.001, 0.01, 0.1)
@@ -44,6 +44,29 @@ class Evaluation:
     curve: RocCurve
     point: OperatingPoint
     numbers: dict[str, Any]
+    origin: str = "given"  # of the threshold: whose choice it is
+
+
+def evaluate(
+    model: Model,
+    x: NDArray[Any],
+    y: NDArray[Any],
+    *,
+    at: dict[str, float] | None = None,
+    threshold: float | None = None,
+    rule: dict[str, float] | None = None,
+    prevalence: float | None = None,
+) -> Evaluation:
+    """Measure a model on samples, at its own lambda or `at` another.
+
+    The threshold is the one given; else of a `rule` on these samples; else the one that train
+    chose, or 0.
+    """
+    score, origin = model.scores(x, **(at or {})), "given"
+    if threshold is None and not rule:
+        threshold, origin = find_threshold(model, lam=model.lam(**(at or {})))
+    measured = evaluation(y, score, threshold=threshold or 0.0, rule=rule, prevalence=prevalence)
+    return replace(measured, origin=origin)
 
 
 def evaluation(
@@ -100,48 +123,41 @@ def measured_part(
     the split, a table's target, the positive class, the size of image files. Training rows among
     the samples of a table are a warning.
     """
-    name, _, argument = source.partition(":")
+    kind, _, argument = source.partition(":")
+    trained_seed = model.record.get("seed") or 0
     if options.get("seed") is None:  # another one would test on what was trained on
-        options["seed"] = model.record.get("seed") or 0
-    if name == "table":
-        table = table_file(argument, options.get("data_dir"))
-        target, seed, positive = options.get("target"), options["seed"], options.get("positive")
-        if positive not in (None, model.class_names[1]):
-            raise InputError(
-                f"--positive must be the model's own {model.class_names[1]!r}, got {positive!r}"
-            )
-        return _table_part(model, table, target=target, seed=seed, all_rows=all_rows)
-    if all_rows:
-        raise InputError(f"--all-rows is for tables, got {source}")
-    if name == "folder" and options.get("positive") is None:
+        options["seed"] = trained_seed
+    seed, positive = options["seed"], options.get("positive")
+    if kind == "table":
+        wanted = model.class_names[1]
+        fits = positive in (None, wanted)
+        require(fits, f"--positive must be the model's own {wanted!r}, got {positive!r}")
+        file = table_file(argument, options.get("data_dir"))
+        return _table_part(model, file, options.get("target"), seed, trained_seed, all_rows)
+    require(not all_rows, f"--all-rows is for tables, got {source}")
+    if kind == "folder" and positive is None:
         options["positive"] = model.class_names[1]
-    if name in SIZED and options.get("image_size") is None:
+    if kind in SIZED and options.get("image_size") is None:
         options["image_size"] = model.preprocessing.get("image_size")
     task = load_task(source, **options)
-    if task.x_test.shape[1:] != model.spec.in_shape:
+    shape = task.x_test.shape[1:]
+    if shape != model.spec.in_shape:
         raise InputError(
-            f"this model takes samples of shape {model.spec.in_shape}, got "
-            f"{task.x_test.shape[1:]} from {source}"
+            f"this model takes samples of shape {model.spec.in_shape}, got {shape} from {source}"
         )
     if task.class_names != model.class_names:
         warnings.warn(
             f"the model tells {model.class_names} apart, the classes here are {task.class_names}",
             stacklevel=2,
         )
-    return MeasuredPart(task.x_test, task.y_test, _note(model, task, options["seed"]))
+    return MeasuredPart(task.x_test, task.y_test, _note(model, task, seed, trained_seed))
 
 
-def table_file(argument: str, data_dir: Path | None) -> Path:
-    """Return the file of the source table:ARGUMENT, as given or inside the data folder."""
-    folder = data_dir or os.environ.get(DATA_VARIABLE) or "data"
-    return find_file(argument, "table:FILE", SourceOptions(data_dir=Path(folder)))
-
-
-def _note(model: Model, task: Task, seed: int) -> str:
+def _note(model: Model, task: Task, seed: int, trained_seed: int) -> str:
     """Return what to say of a test part that is not the model's own; warn of training data."""
     if model.record.get("test_digest") in (None, task.test_digest):
         return ""
-    if task.name == model.record.get("task") and seed != (model.record.get("seed") or 0):
+    if task.name == model.record.get("task") and seed != trained_seed:
         warnings.warn(
             f"with --seed {seed} samples that the model was trained on may be among those of "
             f"{task.name}; without it they are of its test part",
@@ -154,28 +170,33 @@ def _note(model: Model, task: Task, seed: int) -> str:
     )
 
 
+def table_file(argument: str, data_dir: Path | None) -> Path:
+    """Return the file of the source table:ARGUMENT, as given or inside the data folder."""
+    folder = data_dir or os.environ.get(DATA_VARIABLE) or "data"
+    return find_file(argument, "table:FILE", SourceOptions(data_dir=Path(folder)))
+
+
 def _table_part(
-    model: Model, table: Path, *, target: str | None, seed: int, all_rows: bool
+    model: Model, file: Path, target: str | None, seed: int, trained_seed: int, all_rows: bool
 ) -> MeasuredPart:
     """Return encoded features and labels of a table: its test part by seed, or all of its rows."""
-    encoder = table_encoder(model)
-    column, positive = target or str(model.preprocessing.get("target")), model.class_names[1]
-    frame, y, _ = labelled_table(table, column, positive)
-    group = model.preprocessing.get("group")
+    encoder, kept = stored_encoder(model.preprocessing, model.record), model.preprocessing
+    column = target or str(kept.get("target"))
+    frame, y, _ = labelled_table(file, column, model.class_names[1])
+    group = kept.get("group")
     if all_rows and group is not None and (group not in frame or frame[group].isna().any()):
         group = None  # they are not split
     if group is not None and group not in frame:
         near = did_you_mean(group, frame.columns)
-        raise InputError(f"--group must be a column of {table.name}, got {group!r}{near}")
+        raise InputError(f"--group must be a column of {file.name}, got {group!r}{near}")
     x = encoder.transform(frame)
     groups = None if group is None else group_names(frame[group])
-    own_seed = model.record.get("seed") or 0
     digest = model.record.get("test_digest")  # None: not known
-    trained_on = digest is not None and digest == _test_digest(x, y, own_seed, groups)
-    if trained_on and (all_rows or seed != own_seed):
+    trained_on = digest is not None and digest == _test_digest(x, y, trained_seed, groups)
+    if trained_on and (all_rows or seed != trained_seed):
         option = "--all-rows" if all_rows else f"--seed {seed}"
         warnings.warn(
-            f"with {option} training rows of the model are among those of {table.name}, so the "
+            f"with {option} training rows of the model are among those of {file.name}, so the "
             "numbers are too good; without it they are of its test part",
             stacklevel=2,
         )
@@ -183,7 +204,7 @@ def _table_part(
         return MeasuredPart(x, y)
     _, rows = split_labels(y, seed=seed, groups=groups)
     note = (
-        f"measured on {len(rows)} rows, the test part of {table.name} by seed {seed}; the model "
+        f"measured on {len(rows)} rows, the test part of {file.name} by seed {seed}; the model "
         f"was trained on other data, so --all-rows may take all {len(y)}"
     )
     return MeasuredPart(x[rows], y[rows], "" if trained_on or digest is None else note)
@@ -203,19 +224,14 @@ def _test_digest(
 
 
 def labelled_table(
-    table: Path, target: str | None, positive: str | None
+    file: Path, target: str | None, positive: str | None
 ) -> tuple[pd.DataFrame, NDArray[np.int64], tuple[str, str]]:
     """Return the rows of a table that have a label, labels (n,) and class names."""
-    frame = read_table(table)
+    frame = read_table(file)
     if target is None or target not in frame.columns:
-        near = "" if target is None else did_you_mean(target, frame.columns)
-        got = "none" if target is None else repr(target)
-        raise InputError(
-            f"--target must be the column with the label of {table.name}, got {got}{near}"
-        )
-    frame = frame[column_levels(frame[target])[0] >= 0]
-    y, names = binary_labels(frame[target], positive, f"target {target!r}")
-    return frame, y, names
+        got = "none" if target is None else f"{target!r}{did_you_mean(target, frame.columns)}"
+        raise InputError(f"--target must be the column with the label of {file.name}, got {got}")
+    return labelled_rows(frame, target, positive)
 
 
 class LabelledScores(NamedTuple):
@@ -245,8 +261,8 @@ def scores_in_table(
             near = did_you_mean(name, frame.columns)
             raise InputError(f"--score must be a column of {table.name}, got {name!r}{near}")
         scores[name] = pd.to_numeric(frame[name], errors="coerce").to_numpy(np.float64)
-        if not np.isfinite(scores[name]).all():
-            raise InputError(f"{name!r} of {table.name} must hold numbers in every row")
+        finite = np.isfinite(scores[name]).all()
+        require(finite, f"{name!r} of {table.name} must hold numbers in every row")
     return LabelledScores(table, y, scores, names)
 
 
@@ -261,18 +277,9 @@ def estimator_scores(
             f"--target, the column with their label, got {source or 'none'}; of other data, "
             "curvewise.write_report makes one in Python"
         )
-    if len(estimator.classes_) != 2:
-        raise InputError(f"a report needs two classes, got {len(estimator.classes_)}")
+    n_classes = len(estimator.classes_)
+    require(n_classes == 2, f"a report needs two classes, got {n_classes}")
     table = table_file(name, data_dir)
     frame, y, names = labelled_table(table, target, str(estimator.positive_class_))
     log_odds = estimator.rare_log_odds(frame.drop(columns=str(target)))
     return LabelledScores(table, y, {type(estimator).__name__: log_odds}, names)
-
-
-def table_encoder(model: Model) -> TableEncoder:
-    """Return the encoder of a model that was trained on a table."""
-    state = model.preprocessing.get("encoder")
-    if state is None:
-        task = model.record.get("task", "arrays")
-        raise InputError(f"this needs a model that was trained on a table, got one of {task}")
-    return TableEncoder.from_dict(state)

@@ -1,8 +1,9 @@
 """The threshold that a model's scores are compared with: which it is, and where it comes from."""
 
 import math
-from dataclasses import dataclass
+import warnings
 from decimal import ROUND_FLOOR, ROUND_HALF_EVEN, Context
+from typing import Any, NamedTuple
 
 import numpy as np
 from torch import Tensor
@@ -15,22 +16,48 @@ from curvewise.training.model import Model
 RULES = {"max_fpr": "FPR at most", "min_tpr": "TPR at least", "cost_ratio": "a cost ratio of"}
 
 
-@dataclass(frozen=True)
-class Threshold:
+class Threshold(NamedTuple):
     """What a score must reach to be called positive, and whose choice that is."""
 
     value: float
     origin: str
 
 
-@dataclass(frozen=True)
-class TrainedPoint:
+class TrainedPoint(NamedTuple):
     """The operating point that train chose, as the model remembers it; infinity calls nothing."""
 
     threshold: float
     lam: dict[str, float]
     rule: str
     measured_on: str
+
+
+def remember_test(model: Model, test: Any, rule: dict[str, float] | None) -> None:
+    """Keep in a model's record the curve of its `Evaluation`, and the point that a rule chose."""
+    curve, point, part = test.curve, test.point, model.record["measured_on"]
+    # JSON has no infinity: the first threshold becomes None.
+    thresholds = [None, *curve.thresholds[1:].tolist()]
+    model.record["test_roc"] = {
+        "fpr": curve.fpr.tolist(),
+        "tpr": curve.tpr.tolist(),
+        "thresholds": thresholds,
+    }
+    if not rule:
+        return
+    reached = math.isfinite(point.threshold)
+    if not reached:
+        warnings.warn(
+            f"by {rule_text(rule)} on the {part} nothing is called positive, nor will predict",
+            stacklevel=2,
+        )
+    model.record["operating_point"] = {
+        "rule": rule,
+        "lambda": own_lambda_values(model),
+        "measured_on": part,
+        "threshold": point.threshold if reached else None,
+        "tpr": point.tpr,
+        "fpr": point.fpr,
+    }
 
 
 def trained_point(model: Model) -> TrainedPoint | None:
@@ -44,14 +71,8 @@ def trained_point(model: Model) -> TrainedPoint | None:
     )
 
 
-def curve_record(curve: RocCurve) -> dict[str, list[float | None]]:
-    """Return a curve ready for JSON, which has no infinity: the first threshold becomes None."""
-    thresholds = [None, *curve.thresholds[1:].tolist()]
-    return {"fpr": curve.fpr.tolist(), "tpr": curve.tpr.tolist(), "thresholds": thresholds}
-
-
 def tested_curve(model: Model) -> RocCurve:
-    """Return the ROC curve on the model's test part, which `curve_record` kept in its record."""
+    """Return the ROC curve on the model's test part, which `remember_test` kept in its record."""
     stored = model.record.get("test_roc")
     if stored is None:
         raise InputError(

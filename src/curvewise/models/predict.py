@@ -12,16 +12,16 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from curvewise.base.errors import InputError, require_open
+from curvewise.base.errors import InputError, require, require_open
 from curvewise.base.files import whole_file
 from curvewise.data.cache import broken_text
 from curvewise.data.npz import read_samples
-from curvewise.data.tables import read_table
+from curvewise.data.tables import read_table, stored_encoder
 from curvewise.data.task import arrays_digest
 from curvewise.data.unseen_images import decoded_batches, find_images
 from curvewise.losses.family import LossFamily
 from curvewise.losses.landscape import calibrated_log_odds, calibrated_probability
-from curvewise.models.evaluate import MeasuredPart, table_encoder
+from curvewise.models.evaluate import MeasuredPart
 from curvewise.models.operating import Threshold, find_threshold, trained_point
 from curvewise.models.saving import load_model
 from curvewise.training.model import Model, logits_at
@@ -80,22 +80,18 @@ def make_scorer(
     t = 0.5). `prior` is the share of positives to expect in calibrated
     probabilities.
     """
-    if len(model.class_names) != 2:
-        raise InputError(f"predict needs a model of two classes, got {len(model.class_names)}")
-    if prior is not None and not calibrated:
-        raise InputError(
-            f"--prior is for probabilities: give --calibrated too, got {prior:g} alone"
-        )
-    if calibrated and not isinstance(model.objective, LossFamily):
-        kind = type(model.objective).__name__
-        raise InputError(f"calibrated probabilities need the vector-scaling loss, got {kind}")
+    objective, n_classes = model.objective, len(model.class_names)
+    require(n_classes == 2, f"predict needs a model of two classes, got {n_classes}")
+    if prior is not None:
+        sentence = f"--prior is for probabilities: give --calibrated too, got {prior:g} alone"
+        require(calibrated, sentence)
+        require_open("prior", prior, 0, 1)
     lam = model.lam(**({} if tau is None else {"tau": tau}))
     calls = find_threshold(model, lam=lam, threshold=threshold, rule=rule)
-    if prior is not None:
-        require_open("prior", prior, 0, 1)
-    objective = model.objective
-    biased = isinstance(objective, LossFamily) and objective.reduction == "weighted_mean"
-    if calibrated and biased:
+    if calibrated and not isinstance(objective, LossFamily):
+        kind = type(objective).__name__
+        raise InputError(f"calibrated probabilities need the vector-scaling loss, got {kind}")
+    if calibrated and getattr(objective, "reduction", "") == "weighted_mean":
         warnings.warn(
             "this model's probabilities are biased, by training with the reduction weighted_mean; "
             "to trust them, train with --reduction expected_mean",
@@ -148,7 +144,7 @@ def score_table(scorer: Scorer, inputs: Sequence[Path]) -> pd.DataFrame:
             "with them as the array x (for images, features by curvewise embed), got "
             f"{', '.join(map(str, inputs))}"
         )
-    encoder = table_encoder(scorer.model)
+    encoder = stored_encoder(scorer.model.preprocessing, scorer.model.record)
     if len(inputs) != 1 or not inputs[0].is_file():
         names = ", ".join(map(str, inputs)) or "none"
         raise InputError(f"this model predicts one CSV, TSV or Parquet file, got {names}")
@@ -238,8 +234,8 @@ def at_levels(model: Model, part: MeasuredPart, **chosen: float) -> Levels:
     `chosen` is one value to begin with, by default the top. A model that was trained with nothing
     drawn is scored once.
     """
-    if len(model.class_names) != 2:
-        raise InputError(f"a report needs two classes, got {len(model.class_names)} of the model")
+    n_classes = len(model.class_names)
+    require(n_classes == 2, f"a report needs two classes, got {n_classes} of the model")
     ranges = dict(zip(model.objective.drawn, getattr(model.objective, "ranges", ()), strict=True))
     varied, values, lams = None, [0.0], model.lam()
     if ranges:

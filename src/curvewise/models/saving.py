@@ -21,8 +21,7 @@ from curvewise.base.machine import VERSION
 from curvewise.estimator.classifier import FamilyClassifier
 from curvewise.estimator.estimators import from_parts, to_parts
 from curvewise.losses.registry import build_objective, describe_objective
-from curvewise.networks.conditioning import condition
-from curvewise.training.loop import TrainingState
+from curvewise.training.loop import TrainingState, conditioned
 from curvewise.training.model import Model, NetworkSpec
 from curvewise.training.recipe import Recipe
 
@@ -65,6 +64,11 @@ def load(path: str | Path) -> Any:
     return from_parts(tensors, about) if about["kind"] == "estimator" else _model(tensors, about)
 
 
+def is_estimator(loaded: object) -> bool:
+    """Tell whether `load` gave an estimator, not a model."""
+    return isinstance(loaded, FamilyClassifier)
+
+
 def load_model(path: str | Path) -> Model:
     """Read a `Model` that `save` wrote; an estimator's file is an error."""
     return _model(*read_tensors(path, "model"))
@@ -76,14 +80,7 @@ def _model(tensors: Mapping[str, Tensor], about: Mapping[str, Any]) -> Model:
         spec["name"], tuple(spec["in_shape"]), spec["n_classes"], dict(spec["options"])
     )
     objective, recipe = build_objective(about["objective"]), Recipe(**about["recipe"])
-    network = condition(
-        network_spec.build(seed=0),
-        objective,
-        recipe.film_at,
-        hidden=recipe.film_hidden,
-        init=recipe.film_init,
-        scale_lambda=recipe.scale_lambda,
-    )
+    network = conditioned(network_spec.build(seed=0), objective, recipe)
     network.load_state_dict(_within(tensors, "network."))
     if isinstance(objective, nn.Module):
         objective.load_state_dict(_within(tensors, "objective."))

@@ -1,31 +1,32 @@
 """Train one model on a task into a folder: model and metrics; resumable."""
 
 import time
-import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import date
 from pathlib import Path
 from typing import Any
 
-import numpy as np
+from torch import nn
 
-from curvewise.base.errors import InputError
+from curvewise.base.errors import InputError, require, require_choice
 from curvewise.base.files import read_json, write_json
 from curvewise.base.machine import versions
 from curvewise.data.task import Task
-from curvewise.losses.family import Objective
-from curvewise.losses.registry import describe_objective
+from curvewise.losses.family import LossFamily, Objective
+from curvewise.losses.registry import describe_objective, parse_setting
 from curvewise.models import METRICS, MODEL, RUN, STATE
-from curvewise.models.evaluate import Evaluation, evaluation
-from curvewise.models.operating import curve_record, own_lambda_values, rule_text
+from curvewise.models.evaluate import Evaluation, evaluate
+from curvewise.models.operating import remember_test
 from curvewise.models.saving import load_state, save, save_state
 from curvewise.networks.pretrained import load_weights, read_weights
 from curvewise.networks.registry import input_statistics
-from curvewise.training.loop import Progress, TrainingState, fit
+from curvewise.training.loop import Fitted, Progress, TrainingState, fit
 from curvewise.training.model import Model, NetworkSpec
 from curvewise.training.recipe import Recipe
+
+MEANS = ("weighted_mean", "mean", "expected_mean")  # reductions that training can minimise
 
 
 @dataclass(frozen=True)
@@ -35,6 +36,29 @@ class Outcome:
     steps: int
     model: Model | None = None
     test: Evaluation | None = None
+
+
+def read_family(omega: str, gamma: str, tau: str, reduction: str) -> LossFamily:
+    """Return a family from texts: "0.5" is a number, "0:3:0.33" a density (low:high:height).
+
+    >>> read_family("0.5", "0.2", "0:3:0.33", "mean").drawn
+    ('tau',)
+    """
+    require_choice("--reduction", reduction, MEANS)
+    texts = {"omega": omega, "gamma": gamma, "tau": tau}
+    settings = {name: parse_setting(name, text) for name, text in texts.items()}
+    return LossFamily(**settings, reduction=reduction)
+
+
+def built(spec: NetworkSpec, seed: int | None, weights: Path | None) -> tuple[nn.Module, list[str]]:
+    """Return a network, perhaps with weights from a file, and what those left as it was."""
+    network = spec.build(seed)
+    return network, [] if weights is None else load_weights(network, read_weights(weights))
+
+
+def require_weights(weights: Path, network: str, in_shape: tuple[int, ...]) -> None:
+    """Raise `InputError` unless a file's weights fit a network by name."""
+    built(NetworkSpec(network, in_shape), None, weights)
 
 
 def train(
@@ -62,16 +86,16 @@ def train(
     operating point that `rule` chooses on what it was tested on. With `validation`, that is this
     fraction of the training part instead.
     """
-    if recipe.augment != "none" and task.kind != "image":
-        raise InputError(f"augment = {recipe.augment} needs images, got {task.name}")
-    test_digest, part = task.test_digest, "test part"
+    images = recipe.augment == "none" or task.kind == "image"
+    require(images, f"augment = {recipe.augment} needs images, got {task.name}")
+    record = {"seed": seed, "test_digest": task.test_digest, "measured_on": "test part"}
     if validation is not None:
-        task, part = task.with_validation(validation, seed=seed or 0), "validation part"
+        task = task.with_validation(validation, seed=seed or 0)
+        record["measured_on"] = "validation part"
     name = network or ("mlp" if task.kind == "features" else "small-cnn")
     shape = tuple(task.x_train.shape[1:])
     spec = NetworkSpec(name, shape, len(task.class_names), network_options or {})
-    body = spec.build(seed=recipe.seed_weights)
-    untouched = [] if weights is None else load_weights(body, read_weights(weights))
+    body, untouched = built(spec, recipe.seed_weights, weights)
     # A network with published weights wants the pixels that those were trained on.
     scale = input_statistics(body) or task.normalization()
     identity = {  # what a resumed run must have in common with its beginning, besides the recipe
@@ -79,14 +103,8 @@ def train(
         "network": [spec.name, list(spec.in_shape), spec.n_classes, spec.options],
         "objective": describe_objective(objective),
     }
-
-    def keep(state: TrainingState) -> None:
-        write_json(folder / RUN, identity)
-        save_state(state, folder / STATE)
-
-    with _folder(folder):
-        if resume:
-            _require_same(folder, identity)
+    job = _Job(folder, identity, save_minutes, on_progress)
+    with job.working(resume=resume) as state:
         fitted = fit(
             body,
             objective,
@@ -94,11 +112,11 @@ def train(
             task.y_train,
             recipe,
             normalization=scale,
-            state=load_state(folder / STATE) if resume else None,
-            on_progress=_keeping(keep, save_minutes, on_progress),
+            state=state,
+            on_progress=job.step,
         )
     if not fitted.finished:
-        keep(fitted.state)
+        job.keep(fitted.state)
         return Outcome(fitted.steps)
     model = Model(
         network=fitted.network,
@@ -109,97 +127,81 @@ def train(
         class_counts=fitted.class_counts,
         normalization=scale,
         preprocessing=task.details,
-        record={
-            "task": task.name,
-            "data_fingerprint": identity["data"],
-            "beta": task.beta,
-            "epoch_losses": fitted.epoch_losses,
-            "steps": fitted.steps,
-            "seconds": fitted.seconds,
-            "compiled": fitted.compiled,
-            "date": f"{date.today()}",
-            "versions": versions(),
-            "not_loaded": untouched,
-            "seed": seed,
-            "test_digest": test_digest,
-            "measured_on": part,
-        },
+        record=_record(task, fitted) | {"not_loaded": untouched} | record,
     )
-    test = evaluation(task.y_test, model.scores(task.x_test), rule=rule)
-    _remember(model, test, rule)
+    test = evaluate(model, task.x_test, task.y_test, rule=rule)
+    remember_test(model, test, rule)
     save(model, folder / MODEL)
     write_json(folder / METRICS, test.numbers)
-    for name in (STATE, RUN):
-        (folder / name).unlink(missing_ok=True)
+    for kept in (STATE, RUN):
+        (folder / kept).unlink(missing_ok=True)
     return Outcome(fitted.steps, model, test)
 
 
-def _remember(model: Model, test: Evaluation, rule: dict[str, float] | None) -> None:
-    """Keep in a model's record the curve that it was tested with, and the point chosen on it."""
-    model.record["test_roc"] = curve_record(test.curve)
-    if not rule:
-        return
-    part, point = model.record["measured_on"], test.point
-    if not np.isfinite(point.threshold):
-        warnings.warn(
-            f"by {rule_text(rule)} on the {part} nothing is called positive, nor will predict",
-            stacklevel=2,
-        )
-    model.record["operating_point"] = {
-        "rule": rule,
-        "lambda": own_lambda_values(model),
-        "measured_on": part,
-        "threshold": point.threshold if np.isfinite(point.threshold) else None,
-        "tpr": point.tpr,
-        "fpr": point.fpr,
+def _record(task: Task, fitted: Fitted) -> dict[str, Any]:
+    return {
+        "task": task.name,
+        "data_fingerprint": task.fingerprint,
+        "beta": task.beta,
+        "epoch_losses": fitted.epoch_losses,
+        "steps": fitted.steps,
+        "seconds": fitted.seconds,
+        "compiled": fitted.compiled,
+        "date": f"{date.today()}",
+        "versions": versions(),
     }
 
 
-@contextmanager
-def _folder(folder: Path) -> Iterator[None]:
-    """Make a folder; if the work in it fails and leaves nothing, take it away again."""
-    made = [place for place in (folder, *folder.parents) if not place.exists()]
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InputError(f"{folder} cannot be made into a folder: {error.strerror}") from None
-    try:
-        yield
-    except BaseException:
-        if not (folder / STATE).exists():
-            (folder / RUN).unlink(missing_ok=True)
-        with suppress(OSError):  # one that is not empty stays
-            for place in made:
-                place.rmdir()
-        raise
+@dataclass
+class _Job:
+    """A folder in which a model is trained: the state of the run, and a note of what it is of."""
 
+    folder: Path
+    identity: dict[str, Any]
+    minutes: float
+    on_progress: Callable[[Progress], None] | None
+    last_kept: float = field(default_factory=time.monotonic)
 
-def _require_same(folder: Path, identity: dict[str, Any]) -> None:
-    """Raise `InputError` if another run was begun in the folder, by the note beside its state."""
-    note = folder / RUN
-    begun = read_json(note) if note.exists() else identity
-    changed = [name for name in identity if begun.get(name) != identity[name]]
-    if changed:
-        raise InputError(
-            f"the run in {folder} can be resumed only with the {' and '.join(changed)} it was "
-            f"started with{' (source, --seed, --beta)' * ('data' in changed)}, got another"
-        )
+    @contextmanager
+    def working(self, *, resume: bool) -> Iterator[TrainingState | None]:
+        """Make the folder and read its state; work that fails and leaves none leaves no folder."""
+        created = [place for place in (self.folder, *self.folder.parents) if not place.exists()]
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            reason = error.strerror
+            raise InputError(f"{self.folder} cannot be made into a folder: {reason}") from None
+        try:
+            yield self._begun() if resume else None
+        except BaseException:
+            if not (self.folder / STATE).exists():
+                (self.folder / RUN).unlink(missing_ok=True)
+            with suppress(OSError):  # one that is not empty stays
+                for place in created:
+                    place.rmdir()
+            raise
 
+    def _begun(self) -> TrainingState:
+        """Return the state to go on from, if the note beside it is of the same run."""
+        note = self.folder / RUN
+        begun = read_json(note) if note.exists() else self.identity
+        changed = [name for name, value in self.identity.items() if begun.get(name) != value]
+        if changed:
+            raise InputError(
+                f"the run in {self.folder} can be resumed only with the {' and '.join(changed)} it "
+                f"was started with{' (source, --seed, --beta)' * ('data' in changed)}, got another"
+            )
+        return load_state(self.folder / STATE)
 
-def _keeping(
-    keep: Callable[[TrainingState], None],
-    minutes: float,
-    on_progress: Callable[[Progress], None] | None,
-) -> Callable[[Progress], None]:
-    """Return a callback that keeps the state every so many minutes, after the given one."""
-    last_kept = time.monotonic()
+    def step(self, progress: Progress) -> None:
+        """Tell of a step, and keep the state every so many minutes."""
+        if self.on_progress is not None:
+            self.on_progress(progress)
+        if time.monotonic() - self.last_kept > 60 * self.minutes:
+            self.keep(progress.state())
+            self.last_kept = time.monotonic()
 
-    def step(progress: Progress) -> None:
-        nonlocal last_kept
-        if on_progress is not None:
-            on_progress(progress)
-        if time.monotonic() - last_kept > 60 * minutes:
-            keep(progress.state())
-            last_kept = time.monotonic()
-
-    return step
+    def keep(self, state: TrainingState) -> None:
+        """Write the note and the state."""
+        write_json(self.folder / RUN, self.identity)
+        save_state(state, self.folder / STATE)

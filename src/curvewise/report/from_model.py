@@ -2,12 +2,21 @@
 
 import json
 import shlex
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from curvewise.base.errors import InputError, require
+from curvewise.base.machine import this_command
+from curvewise.figures.curves import bare_axes, figure_of, plot_roc
+from curvewise.models.evaluate import Evaluation, MeasuredPart, estimator_scores, measured_part
 from curvewise.models.operating import threshold_text, trained_point
-from curvewise.models.predict import Levels
+from curvewise.models.predict import Levels, at_levels
+from curvewise.models.saving import is_estimator, load
+from curvewise.report.from_scores import estimator_input
+from curvewise.report.page import write_page
 from curvewise.report.page_input import CopyTexts, OwnPoint, PageInput, PageModel
+from curvewise.report.page_library import PAGE, told_missing
 
 PYTHON = """import curvewise as cw
 from curvewise.models.evaluate import measured_part
@@ -17,6 +26,57 @@ x, y, _ = measured_part(model, {source}{options})  # or samples of your own, pre
 score = model.scores(x{{at}})
 print(cw.operating_point(y, score, {{threshold}}, prevalence={{prevalence}}))
 """
+
+
+def saved_input(
+    file: Path,
+    source: str | None,
+    options: dict[str, Any],
+    *,
+    command: str = "",
+    progress: Callable[[str, int, int], None] | None = None,
+) -> PageInput:
+    """Return the page of a file that `save` wrote, on a source or, of a model, on its own data."""
+    model = load(file)
+    if is_estimator(model):
+        for name in ("positive", "group", "image_size"):
+            option, absent = name.replace("_", "-"), options[name] is None
+            require(absent, f"--{option} is for models of train, got an estimator, {file}")
+        target, data_dir = options["target"], options["data_dir"]
+        scored = estimator_scores(model, source, target=target, data_dir=data_dir)
+        return estimator_input(scored, file, command)
+    measured_on = source or model.record.get("task")
+    require(measured_on, f"--data must name what to measure {file} on, got none")
+    try:
+        part = measured_part(model, measured_on, progress=progress, **options)
+    except InputError as error:
+        if source is not None:
+            raise
+        raise InputError(f"the model's own data cannot be read, give --data: {error}") from None
+    return model_input(at_levels(model, part), file, measured_on, options=options, command=command)
+
+
+def write_model_report(
+    folder: Path,
+    model: Any,
+    part: MeasuredPart,
+    at: dict[str, float],
+    *,
+    file: Path,
+    source: str,
+    options: dict[str, Any],
+) -> None:
+    """Write report.html of a model that was just measured; without Plotly, say how to have it."""
+    if not told_missing():
+        levels = at_levels(model, part, **at)
+        page = model_input(levels, file, source, options=options, command=this_command())
+        write_page(page, folder / PAGE)
+
+
+def draw_roc(measured: Evaluation, title: str, folder: Path) -> None:
+    """Draw the ROC curve with the chosen or given operating point as roc.png."""
+    axes = plot_roc({"test": measured.curve}, points=[measured.point], title=title, ax=bare_axes())
+    figure_of(axes).savefig(folder / "roc.png", dpi=150)
 
 
 def model_input(

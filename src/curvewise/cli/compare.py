@@ -1,0 +1,287 @@
+"""`curvewise compare` and `curvewise report`: what ends in a page."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from curvewise.base.errors import InputError, require
+from curvewise.base.files import require_folder, require_target
+from curvewise.base.machine import this_command
+from curvewise.cli.options import (
+    AsJson,
+    Beta,
+    DataOptions,
+    ExecutorOptions,
+    Source,
+    given,
+    grouped,
+    loaded_task,
+    number_text,
+    option_name,
+    print_json,
+    read_changes,
+    showing,
+)
+from curvewise.models import MODEL
+
+PLACES = ("data_dir", "cache_dir")
+STORE, SQLITE = "runs.db", b"SQLite format 3\x00"
+OPTIONS = {  # that each kind of file has
+    "store": ("--sweep", "--task", "--beta"),
+    "model": ("--data", "--target", "--positive", "--group", "--image-size"),
+    "table": ("--target", "--positive", "--score"),
+}
+
+
+@grouped
+def compare(
+    data: DataOptions,
+    where: ExecutorOptions,
+    source: Source = "digits:8",
+    out: Annotated[Path, typer.Option(help="Folder for store, tables, figures and report.")] = Path(
+        "out/compare"
+    ),
+    beta: Beta = None,
+    methods: Annotated[
+        str, typer.Option(help="Methods, the first is compared with each other: vs,lct,ce,...")
+    ] = "vs,lct",
+    seeds: Annotated[int, typer.Option(help="Subsamples of the data, by the seeds 0, 1, ...")] = 5,
+    epochs: Annotated[
+        int | None, typer.Option(help="Passes over the data (default: by their size).")
+    ] = None,
+    network: Annotated[str, typer.Option(help="mlp, small-cnn, resnet32, ...")] = "mlp",
+    preset: Annotated[
+        str | None, typer.Option(help="Named recipe: tabular, paper-cifar, ... (default: short).")
+    ] = None,
+    change: Annotated[
+        list[str] | None, typer.Option("--set", help="Change a setting of all: --set lr=0.01")
+    ] = None,
+    embed: Annotated[
+        str | None, typer.Option(help="For images: train on features of this backbone.")
+    ] = None,
+    embed_size: Annotated[
+        int | None, typer.Option(help="Resize images to this side in pixels for the backbone.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Compare methods over the paper's 48 settings each and several subsamples."""
+    require_folder(out)
+    changes = _changes(preset, change)  # before a long read of data
+    task = loaded_task(source, data, beta=beta)
+    from curvewise.paper.compare import compare as read_comparison, comparison_spec
+    from curvewise.report.from_store import write_store_report
+    from curvewise.report.page_library import PAGE
+    from curvewise.sweep.problems import Problems
+    from curvewise.sweep.progress import sweep
+    from curvewise.sweep.store import Store
+
+    spec = comparison_spec(
+        source,
+        beta=beta,
+        methods=[name.strip() for name in methods.split(",")],
+        seeds=seeds,
+        n_train=len(task.y_train),
+        embed=embed,
+        embed_size=embed_size,
+        epochs=epochs,
+        network=network,
+        preset=preset,
+        changes=changes,
+        data={name: value for name, value in given(data).items() if name not in PLACES},
+    )
+    out.mkdir(parents=True, exist_ok=True)
+    executor = where.start()
+    with showing() as progress, Store(out / STORE) as store:
+        problems = Problems(data_dir=data.data_dir, cache_dir=data.cache_dir, progress=progress)
+        done = sweep(spec, store, executor, problems)
+        if done.failed:
+            raise InputError(
+                f"{done.failed} runs failed; `curvewise sweep status {out / 'runs.db'} --failed` "
+                "says why"
+            )
+        comparison = read_comparison(store, spec.name, out)
+        comparison.files.extend(write_store_report(out / PAGE, store, spec.name))
+    if as_json:
+        print_json(comparison.as_dict())
+        return
+    counts = " and ".join(
+        f'{n} "{name}"' for n, name in zip(task.class_counts, task.class_names, strict=True)
+    )
+    _print_comparison(comparison, f"{task.name}: {counts} to train on, {len(task.y_test)} to test")
+
+
+def _changes(preset: str | None, texts: list[str] | None) -> dict[str, Any]:
+    """Return settings as numbers and texts of the recipe, once they are known to make one."""
+    from curvewise.sweep.grid import base_recipe
+
+    changes, network = read_changes(texts)
+    if network:
+        raise InputError(f"--set is for the recipe here, got network.{next(iter(network))}")
+    recipe = base_recipe({"preset": preset or "quick", **changes}).model_dump(mode="json")
+    return {key: recipe[key] for key in changes}
+
+
+def _print_comparison(comparison: Any, title: str) -> None:
+    console = Console()
+    cells = max((row["cells"] for row in comparison.methods), default=0)
+    over = f"AUC over the models of a subsample, averaged over {cells} subsamples"
+    title += f"\n{over if cells > 1 else 'AUC over the models'}"
+    table = Table("method", "models", "mean AUC", "min", "max", "std", title=title)
+    for row in comparison.methods:
+        areas = (number_text(row[name]) for name in ("mean", "min", "max", "std"))
+        table.add_row(row["label"], str(row["models"]), *areas)
+    console.print(table)
+    if comparison.differences:
+        columns = ("method", "AUC", "difference", "better in", "t-test p", "corrected p")
+        title = f"less {comparison.differences[0]['a']}, paired by subsample"
+        table = Table(*columns, "Wilcoxon p", title=title)
+        for row in comparison.differences:
+            table.add_row(
+                row["b"],
+                row["statistic"],
+                number_text(row["difference"], "+.4f"),
+                f"{row['wins']} of {row['pairs']}",
+                *(
+                    number_text(row[name], ".2g")
+                    for name in ("t_test_p", "corrected_p", "wilcoxon_p")
+                ),
+            )
+        console.print(table)
+        if why := why_no_p(comparison.differences):
+            print(why)
+    table = Table("ensemble of", "sample", "AUC (95 %)", "beats", "best model")
+    for row in comparison.ensembles:
+        table.add_row(
+            row["label"],
+            str(row["seed"]),
+            f"{row['auc']:.4f} ({number_text(row['low'])}-{number_text(row['high'], '.4f')})",
+            f"{row['beats']} of {row['models']}",
+            f"{row['best_model']:.4f}",
+        )
+    console.print(table)
+    print(*comparison.answer, sep="\n")
+    for file in comparison.files:
+        print(file)
+
+
+def why_no_p(rows: list[dict[str, Any]]) -> str:
+    """Return in one line why some p of paired differences are missing, "" if none is.
+
+    >>> row = {"b": "LCT", "reason": "too few", "corrected_reason": "too few"}
+    >>> why_no_p([row | {"statistic": "max"}, row | {"statistic": "std", "reason": ""}])
+    'no p for max: too few; no corrected p for std: too few'
+    """
+    without: dict[str, list[dict[str, Any]]] = {}
+    for row in rows:
+        if reason := row["reason"] or row["corrected_reason"]:
+            what = "p" if row["reason"] else "corrected p"
+            without.setdefault(f"no {what} for {{}}: {reason}", []).append(row)
+    return "; ".join(text.format(_named(some, rows)) for text, some in without.items())
+
+
+def _named(some: list[dict[str, Any]], rows: list[dict[str, Any]]) -> str:
+    """Name rows by their statistic, where that is the same for every method."""
+    statistics = dict.fromkeys(row["statistic"] for row in some)
+    if len(some) == sum(row["statistic"] in statistics for row in rows):
+        return ", ".join(statistics)
+    return ", ".join(f"{row['b']} {row['statistic']}" for row in some)
+
+
+@grouped
+def report(
+    place: Annotated[
+        Path,
+        typer.Argument(
+            help="A store (runs.db), a model or estimator file, a folder with one, or a table "
+            "with labels and scores of any tool."
+        ),
+    ],
+    columns: DataOptions,
+    out: Annotated[Path, typer.Option("--out", "-o", help="HTML file to write.")] = Path(
+        "report.html"
+    ),
+    sweep: Annotated[str | None, typer.Option(help="Store: the sweep, if it has several.")] = None,
+    task: Annotated[str | None, typer.Option(help="Store: the task, if it has several.")] = None,
+    beta: Annotated[
+        float | None, typer.Option(help="Store: this imbalance only (default: all).")
+    ] = None,
+    data: Annotated[
+        str | None,
+        typer.Option(help="Model: the source to measure it on (default: that of its training)."),
+    ] = None,
+    score: Annotated[
+        list[str] | None,
+        typer.Option(help="Table: a column of scores (default: score, probability)."),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Write models, or scores of any tool, as an interactive page that needs no network."""
+    _require_page(out)
+    file = _reported(place)
+    kind = _kind(file)
+    chosen = {"sweep": sweep, "task": task, "beta": beta, "data": data, "score": score or None}
+    for name in given(chosen | vars(columns)):
+        option = option_name(name)
+        fit = " and ".join(f"{each}s" for each, options in OPTIONS.items() if option in options)
+        allowed = name in PLACES or option in OPTIONS[kind]
+        require(allowed, f"{option} is for {fit}, got a {kind}, {file}")
+    from curvewise.report.page import write_page
+    from curvewise.report.page_library import plotly_script
+
+    plotly_script()  # before a long read of data
+    if kind == "store":
+        from curvewise.report.from_store import store_input
+        from curvewise.sweep.store import Store
+
+        with Store(file, readonly=True) as opened:
+            page = store_input(opened, sweep=sweep, task=task, beta=beta, command=this_command())
+    elif kind == "table":
+        from curvewise.models.evaluate import scores_in_table
+        from curvewise.report.from_scores import table_input
+
+        target, positive = columns.target, columns.positive
+        scored = scores_in_table(file, target=target, positive=positive, columns=score or [])
+        page = table_input(scored, this_command())
+    else:
+        from curvewise.report.from_model import saved_input
+
+        with showing() as progress:
+            page = saved_input(file, data, vars(columns), command=this_command(), progress=progress)
+    write_page(page, out)
+    size = out.stat().st_size
+    if as_json:
+        print_json({"file": str(out), "models": len(page.models), "bytes": size})
+    else:
+        print(f"{len(page.models):,} curves of {page.task}: {out} ({size / 1e6:.1f} MB)")
+
+
+def _require_page(out: Path) -> None:
+    """Raise `InputError` if a file is there that is no report, or no file can be."""
+    require_target("--out", out, overwrite=True)
+    ours = not out.exists() or b'content="Curvewise ' in out.read_bytes()[:4096]
+    require(ours, f"{out} exists and is no report: choose another --out")
+
+
+def _reported(place: Path) -> Path:
+    """Return the store or model; a folder is what train or compare wrote."""
+    require(place.exists(), f"there is no {place} to report on; give a store or a model file")
+    if not place.is_dir():
+        return place
+    files = [place / name for name in (MODEL, STORE) if (place / name).exists()]
+    count = len(files) or "none"
+    require(len(files) == 1, f"{place} must hold one of {MODEL} and {STORE}, got {count}")
+    return files[0]
+
+
+def _kind(file: Path) -> str:
+    """Return whether a file is a store, a table or a model."""
+    from curvewise.data.tables import ENDINGS
+
+    with file.open("rb") as opened:
+        if opened.read(len(SQLITE)) == SQLITE:
+            return "store"
+    table = file.with_suffix("") if file.suffix == ".gz" else file
+    return "table" if table.suffix.lower() in ENDINGS else "model"
