@@ -13,7 +13,7 @@ from curvewise.base.errors import InputError
 from curvewise.data import tables
 from curvewise.data.options import SourceOptions
 from curvewise.data.tables import binary_labels, frame_task, read_table, table
-from curvewise.tables.encoder import TableEncoder
+from curvewise.tables.columns import TableEncoder
 
 # Without --group, the column of patients is an identifier like any other.
 pytestmark = [
@@ -361,5 +361,5 @@ def test_a_rare_word_makes_a_category_wherever_its_row_ends_up(tmp_path: Path, s
 
 
 def test_a_table_of_the_target_alone_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="must have rows and columns"):
+    with pytest.raises(InputError, match="column of use as a feature, got none"):
         table(csv(tmp_path, patients()[["state"]]), SourceOptions(target="state"))

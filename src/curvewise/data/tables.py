@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 from curvewise.base.errors import InputError, did_you_mean
 from curvewise.data.options import SourceOptions
 from curvewise.data.task import Task, split_rows
-from curvewise.tables.encoder import TableEncoder
-from curvewise.tables.reading import column_kind, column_levels, level_text
+from curvewise.tables.columns import TableEncoder, column_kind, column_levels, level_text
 
 TEST_FRACTION = 0.2
 SEPARATORS = (",", ";", "\t", "|")

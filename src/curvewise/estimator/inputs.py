@@ -2,7 +2,9 @@
 
 import zlib
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -18,14 +20,13 @@ from sklearn.utils import assert_all_finite, check_consistent_length, column_or_
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_array
 
-from curvewise.base.errors import InputError, require_choice
+from curvewise.base.errors import InputError, require, require_choice, require_shape
 from curvewise.networks.registry import PRETRAINED, Normalization, build_network, input_statistics
-from curvewise.tables.encoder import TableEncoder
+from curvewise.tables.columns import Floats, TableEncoder
 from curvewise.tables.quantiles import QuantileEncoder
 from curvewise.training.batches import Samples
 
 Array = NDArray[Any]
-Floats = NDArray[np.float64]
 Codes = NDArray[np.int64]
 ROWS = 16_384  # of a table that are encoded at a time when it is scored
 IMAGES = 64  # that a backbone sees at a time
@@ -47,16 +48,25 @@ class Rows(NamedTuple):
         """Return the classes and rows that a user hands in, or raise for what cannot be used."""
         labels = checked_labels(y)
         check_consistent_length(x, labels)
-        weight = _checked_weight(sample_weight, x)
-        rows = cls(x, labels, weight, _checked_groups(groups, len(labels)))
-        if weight is not None and not weight.all():  # a row of weight 0 is not there
-            rows = rows.some(weight > 0)
-        classes, codes = np.unique(rows.y, return_inverse=True)
-        if len(classes) < 2:
-            where = "" if weight is None else " in rows of a weight above 0"
-            raise InputError(
-                f"y must hold two or more classes{where}, got one class: {classes[:1].tolist()}"
+        rows = cls(x, labels)
+        if groups is not None:
+            names = np.asarray(groups)
+            require_shape("groups", names, len(labels))
+            _require_every_row("groups", names)
+            rows = rows._replace(group=pd.factorize(names)[0])
+        if sample_weight is not None:  # a row of weight 0 is not there
+            weight = _check_sample_weight(
+                sample_weight, x, dtype=np.float64, ensure_non_negative=True
             )
+            rows = rows._replace(weight=weight).some(weight > 0)
+        classes, codes = np.unique(rows.y, return_inverse=True)
+        where = "" if sample_weight is None else " in rows of a weight above 0"
+        require(
+            len(classes) > 1,
+            f"y must hold two or more classes{where}, got one class: {classes[:1].tolist()}",
+        )
+        if rows.weight is not None:
+            rows = rows._replace(weight=rows.weight / rows.weight.mean())
         return classes, rows._replace(y=codes)
 
     def some(self, rows: Array) -> "Rows":
@@ -69,19 +79,18 @@ class Rows(NamedTuple):
         total = 0
         for part in self:
             if part is not None:
-                values: Any = np.ascontiguousarray(part)  # numpy does not say that it is a buffer
-                total = zlib.crc32(values, total)
+                total = zlib.crc32(np.ascontiguousarray(part).data, total)
         return total
 
 
+@dataclass(eq=False)
 class TableInputs:
     """Columns of any kind to float32 features: `TableEncoder`, then `QuantileEncoder`."""
 
-    normalization: Normalization | None = None
-
-    def __init__(self) -> None:
-        self.table, self.quantiles = TableEncoder(), QuantileEncoder()
-        self.names: list[str] = []
+    names: list[str] = field(default_factory=list)
+    table: TableEncoder = field(default_factory=TableEncoder)
+    quantiles: QuantileEncoder = field(default_factory=QuantileEncoder)
+    normalization: ClassVar[None] = None
 
     def fit(self, x: Any) -> Array:
         """Learn from a table, and return its features (n, d)."""
@@ -92,8 +101,7 @@ class TableInputs:
 
     def check(self, x: Any) -> None:
         """Raise for images."""
-        if getattr(x, "ndim", 2) != 2:
-            raise InputError(f"X must be a table (n, d), as in fit, got shape {x.shape}")
+        require(x.ndim == 2, f"X must be a table (n, d), as in fit, got shape {x.shape}")
 
     def blocks(self, x: Any) -> Iterator[Array]:
         """Yield the features of some rows at a time: all at once may not fit in memory.
@@ -110,24 +118,17 @@ class TableInputs:
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything learnt, ready for JSON."""
-        return {
-            "kind": "table",
-            "names": self.names,
-            "table": self.table.to_dict(),
-            "quantiles": self.quantiles.to_dict(),
-        }
+        encoders = {"table": self.table.to_dict(), "quantiles": self.quantiles.to_dict()}
+        return {"kind": "table", "names": self.names, **encoders}
 
 
+@dataclass(eq=False)
 class BackboneInputs:
     """Images (n, H, W, C) to the features of a pretrained backbone, then as a table."""
 
-    normalization: Normalization | None = None
-
-    def __init__(self, backbone: str, table: TableInputs | None = None) -> None:
-        # Any other would have chance weights, and others after pickling: they are not kept.
-        self.backbone = require_choice("backbone", backbone, PRETRAINED)
-        self.table = table or TableInputs()
-        self._network: Any = None
+    backbone: str
+    table: TableInputs = field(default_factory=TableInputs)
+    normalization: ClassVar[None] = None
 
     def fit(self, x: Any) -> Array:
         """Learn from images, and return their features (n, d)."""
@@ -135,8 +136,7 @@ class BackboneInputs:
 
     def check(self, x: Any) -> None:
         """Raise for what is no images."""
-        if getattr(x, "ndim", 2) != 4:
-            raise InputError("X must hold images (n, H, W, C), as in fit, got a table")
+        require(x.ndim == 4, "X must hold images (n, H, W, C), as in fit, got a table")
 
     def blocks(self, x: Any) -> Iterator[Array]:
         """Yield features of some images at a time."""
@@ -146,30 +146,32 @@ class BackboneInputs:
 
     @torch.no_grad()
     def _features(self, images: Array) -> Array:
-        if self._network is None:
-            self._network = build_network(self.backbone, in_shape=images.shape[1:]).eval()
-        samples = Samples(images, torch.device("cpu"), input_statistics(self._network))
+        network = pretrained(self.backbone, images.shape[1])
+        samples = Samples(images, torch.device("cpu"), input_statistics(network))
         parts = []
         for start in range(0, len(images), IMAGES):
             # Rounding depends on the size of a batch: the last is filled up.
             rows = torch.arange(start, start + IMAGES) % len(images)
-            parts.append(self._network.features(samples.prepared(samples.raw(rows))).numpy())
+            parts.append(network.features(samples.prepared(samples.raw(rows))).numpy())
         return np.concatenate(parts)[: len(images)]
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {**vars(self), "_network": None}  # its weights come with a package
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything learnt, ready for JSON."""
         return {"kind": "backbone", "backbone": self.backbone, "table": self.table.to_dict()}
 
 
+@cache
+def pretrained(backbone: str, channels: int) -> Any:
+    """Return a network whose weights come with a package; no file keeps them."""
+    return build_network(backbone, in_shape=(channels, IMAGES, IMAGES)).eval()
+
+
+@dataclass(eq=False)
 class ImageInputs:
     """Images (n, H, W, C) as they are, for a network with convolutions; n, C, H, W inside."""
 
-    def __init__(self) -> None:
-        self.normalization: Normalization | None = None
-        self.shape: tuple[int, ...] = ()
+    shape: tuple[int, ...] = ()
+    normalization: Normalization | None = None
 
     def fit(self, x: Any) -> Array:
         """Learn mean and deviation of each channel, and return the images (n, C, H, W)."""
@@ -182,10 +184,8 @@ class ImageInputs:
     def check(self, x: Any) -> None:
         """Raise for images of another shape."""
         c, h, w = self.shape
-        if tuple(np.shape(x)[1:]) != (h, w, c):
-            raise InputError(
-                f"X must hold images of the shape of fit, ({h}, {w}, {c}), got shape {np.shape(x)}"
-            )
+        wanted = f"X must hold images of the shape of fit, ({h}, {w}, {c})"
+        require(tuple(x.shape[1:]) == (h, w, c), f"{wanted}, got shape {tuple(x.shape)}")
 
     def blocks(self, x: Any) -> Iterator[Array]:
         """Yield all images at once: they are bytes until they are a batch."""
@@ -193,57 +193,50 @@ class ImageInputs:
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything learnt, ready for JSON."""
-        return {"kind": "images", "shape": self.shape, "normalization": self.normalization}
+        return {"kind": "images", **vars(self)}
 
 
 Inputs = TableInputs | BackboneInputs | ImageInputs
 
 
 def inputs_for(x: Any, backbone: str | None) -> Inputs:
-    """Return new inputs for what a user hands in: a table, or images (n, H, W, C)."""
-    dimensions = getattr(x, "ndim", 2)
-    if dimensions != 4:
-        if backbone is not None:
-            raise InputError(f"a backbone needs images (n, H, W, C), got {dimensions} dimensions")
+    """Return new inputs for a table, or images (n, H, W, C)."""
+    if x.ndim != 4:
+        require(backbone is None, f"a backbone needs images (n, H, W, C), got {x.ndim} dimensions")
         return TableInputs()
-    return ImageInputs() if backbone is None else BackboneInputs(backbone)
+    if backbone is None:
+        return ImageInputs()
+    return BackboneInputs(require_choice("backbone", backbone, PRETRAINED))
 
 
 def inputs_from_dict(state: dict[str, Any]) -> Inputs:
     """Return the inputs whose `to_dict` is `state`."""
-    if state["kind"] == "table":
-        table = TableInputs()
-        table.names = list(state["names"])
-        table.table = TableEncoder.from_dict(state["table"])
-        table.quantiles = QuantileEncoder.from_dict(state["quantiles"])
-        return table
-    if state["kind"] == "backbone":
-        inner = inputs_from_dict(state["table"])
-        assert isinstance(inner, TableInputs)
-        return BackboneInputs(state["backbone"], inner)
-    images = ImageInputs()
-    means, stds = state["normalization"]
-    images.shape, images.normalization = tuple(state["shape"]), (tuple(means), tuple(stds))
-    return images
+    if state["kind"] == "images":
+        means, stds = state["normalization"]
+        return ImageInputs(tuple(state["shape"]), (tuple(means), tuple(stds)))
+    learnt = state["table"] if state["kind"] == "backbone" else state
+    table = TableEncoder.from_dict(learnt["table"])
+    inputs = TableInputs(learnt["names"], table, QuantileEncoder.from_dict(learnt["quantiles"]))
+    return BackboneInputs(state["backbone"], inputs) if state["kind"] == "backbone" else inputs
 
 
 def as_given(x: Any) -> Any:
     """Return a DataFrame (also of polars' kind), images of four dimensions, or an array (n, d)."""
     if hasattr(x, "to_pandas"):
         x = x.to_pandas()
-    if isinstance(x, pd.DataFrame) or getattr(x, "ndim", 2) == 4:
-        if 0 in x.shape:
-            raise InputError(f"X must have rows and columns, got shape {tuple(x.shape)}")
-        if isinstance(x, pd.DataFrame) and not x.columns.is_unique:
-            twice = x.columns[x.columns.duplicated()][0]
-            raise InputError(f"column names must differ, got {twice!r} twice")
-        return x
-    if getattr(x, "ndim", 2) == 3:
+    dimensions = getattr(x, "ndim", 2)
+    if dimensions == 3:
         raise InputError(
             f"X must be a table (n, d) or images (n, H, W, C), grey ones with C = 1, got an array "
             f"with dim 3, of shape {tuple(x.shape)}"
         )
-    return check_array(x, dtype=None, ensure_all_finite=False, input_name="X")
+    if not isinstance(x, pd.DataFrame) and dimensions != 4:
+        return check_array(x, dtype=None, ensure_all_finite=False, input_name="X")
+    require(0 not in x.shape, f"X must have rows and columns, got shape {tuple(x.shape)}")
+    if isinstance(x, pd.DataFrame) and not x.columns.is_unique:
+        twice = x.columns[x.columns.duplicated()][0]
+        raise InputError(f"column names must differ, got {twice!r} twice")
+    return x
 
 
 def as_frame(x: Any) -> pd.DataFrame:
@@ -254,14 +247,15 @@ def as_frame(x: Any) -> pd.DataFrame:
 def as_images(x: Any) -> Array:
     """Return images (n, H, W, C) of bytes, or of numbers in [0, 1], as bytes (n, C, H, W)."""
     images = np.asarray(x)
-    if images.ndim != 4 or images.shape[3] not in (1, 3) or 0 in images.shape:
-        raise InputError(f"images must have shape (n, H, W, 1 or 3), got {images.shape}")
+    fits = images.ndim == 4 and images.shape[3] in (1, 3) and 0 not in images.shape
+    require(fits, f"images must have shape (n, H, W, 1 or 3), got {images.shape}")
     if images.dtype != np.uint8:
-        if images.dtype.kind != "f" or not ((images >= 0) & (images <= 1)).all():
-            raise InputError(
-                f"images must be bytes (uint8), or floats in [0, 1], got {images.dtype} "
-                f"{'outside of it' if images.dtype.kind == 'f' else 'values'}"
-            )
+        is_float = images.dtype.kind == "f"
+        require(
+            is_float and ((images >= 0) & (images <= 1)).all(),
+            f"images must be bytes (uint8), or floats in [0, 1], got {images.dtype} "
+            f"{'outside of it' if is_float else 'values'}",
+        )
         images = np.round(images * 255).astype(np.uint8)
     return np.ascontiguousarray(images.transpose(0, 3, 1, 2))
 
@@ -271,9 +265,7 @@ def checked_labels(y: Any) -> Array:
     labels: Array = column_or_1d(y, warn=True)
     if labels.dtype.kind == "f":
         assert_all_finite(labels, input_name="y")
-    missing = np.flatnonzero(pd.isna(labels))
-    if len(missing):
-        raise InputError(f"y must hold a label in every row, got none in row {missing[0]}")
+    _require_every_row("y", labels)
     try:
         np.unique(labels)
     except TypeError:  # they cannot be sorted
@@ -283,28 +275,11 @@ def checked_labels(y: Any) -> Array:
     return labels
 
 
-def _checked_weight(sample_weight: Any, x: Any) -> Floats | None:
-    """Return weights (n,) with a mean of 1 over the rows, or None for equal ones."""
-    if sample_weight is None:
-        return None
-    weight = _check_sample_weight(sample_weight, x, dtype=np.float64, ensure_non_negative=True)
-    if not weight.any():
-        raise InputError("sample_weight must be above 0 in some row, got 0 in all")
-    return np.asarray(weight / weight[weight > 0].mean())
-
-
-def _checked_groups(groups: Any, n: int) -> Array | None:
-    """Return the group of each of n rows as numbers, or None."""
-    if groups is None:
-        return None
-    names = np.asarray(groups)
-    if names.shape != (n,):
-        raise InputError(f"groups must have shape ({n},), got {names.shape}")
-    codes, _ = pd.factorize(names)
-    missing = np.flatnonzero(codes < 0)
+def _require_every_row(name: str, values: Array) -> None:
+    """Raise for the first row without a label or group."""
+    missing = np.flatnonzero(pd.isna(values))
     if len(missing):
-        raise InputError(f"groups must name one in every row, got none in row {missing[0]}")
-    return np.asarray(codes)
+        raise InputError(f"{name} must hold one in every row, got none in row {missing[0]}")
 
 
 def held_out(y: Codes, folds: int, seed: int, groups: Array | None = None) -> Codes:

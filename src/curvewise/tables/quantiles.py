@@ -8,12 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
-from curvewise.base.errors import InputError
-from curvewise.tables.reading import HUGE, Floats
+from curvewise.base.errors import InputError, require
+from curvewise.tables.columns import HUGE, Features, Floats
 
 Counts = NDArray[np.int64]
-Features = NDArray[np.float32]
-Places = NDArray[np.intp]
 
 TINY = 1e-100  # numbers below count as 0, so that no slope between two of them overflows
 STORED = 1000  # quantiles that a column keeps at most
@@ -22,14 +20,6 @@ FLOOR = 0.2  # the least deviation of a part in [0, 1], which bounds what comes 
 SAMPLE = 100_000  # rows that quantiles are taken from at most
 CHUNK = 4096  # rows at a time: what they need meanwhile stays in the cache
 VERSION = 1
-# What each list of a column's plan may hold.
-BOUNDS = {
-    "values": (-HUGE, HUGE),
-    "ranks": (0.0, 1.0),
-    "edges": (-HUGE, HUGE),
-    "means": (0.0, 1.0),
-    "deviations": (FLOOR, 1.0),
-}
 # For each kind: the constant beside t^2, the power, and the least weight.
 SCALINGS = {"none": (0.0, 0.0, 1.0), "mild": (4.0, 0.5, 0.1), "strong": (6.0, 1.0, 0.03)}
 
@@ -126,33 +116,8 @@ class QuantileColumn:
         normal[order] = np.clip(ndtri(ranks), -LIMIT, LIMIT)
         return normal
 
-    @classmethod
-    def from_dict(cls, state: Any) -> "QuantileColumn":
-        """Return the plan that `QuantileEncoder.to_dict` wrote, or raise `InputError`."""
-        if not isinstance(state, Mapping) or set(state) != {"place", *BOUNDS}:
-            raise _spoilt(f"a column of {state!r:.60}")
-        lists: dict[str, Floats] = {}
-        for name, (low, high) in BOUNDS.items():
-            try:
-                numbers = lists[name] = np.array(state[name], np.float64)
-            except (TypeError, ValueError, OverflowError):
-                numbers = np.empty(())
-            if numbers.ndim != 1:
-                raise _spoilt(f"{name} of {state[name]!r:.60}")
-            if not ((numbers >= low) & (numbers <= high)).all():  # nor is NaN
-                raise _spoilt(f"{name} outside [{low:g}, {high:g}]")
-            if high == HUGE and ((numbers != 0) & (np.abs(numbers) < TINY)).any():
-                raise _spoilt(f"{name} nearer to 0 than {TINY:g}")
-            if name in ("values", "ranks", "edges") and not (np.diff(numbers) > 0).all():
-                raise _spoilt(f"{name} that do not increase")
-        values, ranks, edges, *parts = map(len, lists.values())
-        bins = max(edges - 1, 0)
-        fit = values == ranks != 1 and edges != 1 and parts == [bins, bins]
-        if not fit or (values == 0 and bins != 1):
-            raise _spoilt(f"{values} values, {ranks} ranks, {edges} edges and {parts} parts")
-        return cls(state["place"], **lists)
 
-
+@dataclass(eq=False)
 class QuantileEncoder:
     """Turns numbers (n, d) into standardised float32 features (n, k), none of them beyond 5.
 
@@ -192,46 +157,42 @@ class QuantileEncoder:
            [ 0.32,  0.58, -0.37, -1.73]], dtype=float32)
     """
 
-    def __init__(self, n_bins: int = 8, max_columns: int = 400) -> None:
-        self.n_bins = n_bins
-        self.max_columns = max_columns
-        self.n_inputs = 0
-        self.columns: tuple[QuantileColumn, ...] = ()
+    n_bins: int = 8
+    max_columns: int = 400
+    n_inputs: int = 0
+    columns: tuple[QuantileColumn, ...] = ()
 
     @property
-    def sources(self) -> Places:
+    def sources(self) -> NDArray[np.intp]:
         """For each of the k features the input column that it comes from."""
         normal = [column.place for column in self.columns if len(column.values)]
         bins = [column.place for column in self.columns for _ in column.means]
         return np.array(normal + bins, np.intp)
 
     def fit(self, x: NDArray[Any]) -> "QuantileEncoder":
-        """Learn from the rows of x (n, d); returns the encoder itself."""
-        n, n_inputs = x.shape
+        """Learn from the rows of x (n, d), of which a column varies; returns the encoder itself."""
+        n, self.n_inputs = x.shape
         rows = None
         if n > SAMPLE:
             rows = np.random.default_rng(0).choice(n, SAMPLE, replace=False, shuffle=False)
         plans: dict[int, QuantileColumn] = {}
         many: dict[int, tuple[Floats, Counts]] = {}
-        for place in range(n_inputs):
+        for place in range(self.n_inputs):
             values = _cleaned(x[:, place])
             low, high = values.min(), values.max()
             is_high = values == high
-            if low == high:
+            if is_high.all():
                 continue
             if (is_high | (values == low)).all():
                 plans[place] = QuantileColumn.of_two_values(place, low, high, is_high.mean())
-                continue
-            if rows is not None:
-                values = np.append(values[rows], [low, high])
-            many[place] = np.unique(values, return_counts=True)
-        if not plans and not many:
-            raise InputError(f"x must have a column that varies, got {n_inputs} constant ones")
+            else:
+                if rows is not None:
+                    values = np.append(values[rows], [low, high])
+                many[place] = np.unique(values, return_counts=True)
         edges = self._edges(many, self.max_columns - len(plans) - len(many))
         for place, (values, counts) in many.items():
             plans[place] = QuantileColumn.of_many_values(place, values, counts, edges[place])
         self.columns = tuple(plans[place] for place in sorted(plans))
-        self.n_inputs = n_inputs
         return self
 
     def _edges(self, many: dict[int, tuple[Floats, Counts]], room: int) -> dict[int, Floats]:
@@ -244,8 +205,6 @@ class QuantileEncoder:
 
     def transform(self, x: NDArray[Any]) -> Features:
         """Return the features (n, k) of x (n, d); needs little memory beside them."""
-        if not self.columns:
-            raise InputError("a QuantileEncoder must be fitted before transform, got a new one")
         normal = [column for column in self.columns if len(column.values)]
         sources = self.sources
         places = sources[len(normal) :]
@@ -266,39 +225,26 @@ class QuantileEncoder:
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything learnt, ready for JSON; `from_dict` gives the same encoder back."""
-        return {
-            "version": VERSION,
-            "n_bins": self.n_bins,
-            "max_columns": self.max_columns,
-            "n_inputs": self.n_inputs,
-            "columns": [
-                {name: np.asarray(value).tolist() for name, value in vars(column).items()}
-                for column in self.columns
-            ],
-        }
+        columns = [
+            {name: np.asarray(value).tolist() for name, value in vars(column).items()}
+            for column in self.columns
+        ]
+        return {"version": VERSION, **vars(self), "columns": columns}
 
     @classmethod
     def from_dict(cls, state: Mapping[str, Any]) -> "QuantileEncoder":
-        """Return the encoder whose `to_dict` is `state`, or raise `InputError`."""
-        names = {"version", "n_bins", "max_columns", "n_inputs", "columns"}
-        if not isinstance(state, Mapping) or set(state) != names:
-            raise _spoilt(f"{state!r:.60}")
-        if state["version"] != VERSION:
-            raise InputError(f"an encoder must be of version {VERSION}, got {state['version']!r}")
-        encoder = cls(state["n_bins"], state["max_columns"])
-        encoder.n_inputs = state["n_inputs"]
-        encoder.columns = tuple(QuantileColumn.from_dict(plan) for plan in list(state["columns"]))
-        places = [column.place for column in encoder.columns]
-        numbers = [encoder.n_bins, encoder.max_columns, encoder.n_inputs, *places]
-        if any(type(number) is not int or number < 0 for number in numbers):
-            raise _spoilt(f"{numbers!r:.60} among its numbers")
-        if places != sorted(set(places)) or max(places, default=-1) >= encoder.n_inputs:
-            raise _spoilt(f"columns {places!r:.60} of {encoder.n_inputs} inputs")
-        return encoder
-
-
-def _spoilt(what: str) -> InputError:
-    return InputError(f"an encoder must come from to_dict, got one with {what}")
+        """Return the encoder whose `to_dict` is `state`."""
+        version = state.get("version")
+        require(version == VERSION, f"an encoder must be of version {VERSION}, got {version!r}")
+        try:
+            columns = []
+            for plan in state["columns"]:
+                lists = {name: np.array(plan[name], np.float64) for name in plan if name != "place"}
+                columns.append(QuantileColumn(plan["place"], **lists))
+            sizes = {name: state[name] for name in ("n_bins", "max_columns", "n_inputs")}
+        except (KeyError, TypeError, ValueError) as error:
+            raise InputError(f"an encoder must come from to_dict, got one with {error}") from None
+        return cls(columns=tuple(columns), **sizes)
 
 
 def column_weights(
@@ -340,27 +286,19 @@ def column_weights(
     return np.maximum(best**power, floor)
 
 
-def _moments(x: Features, codes: Places, weight: Floats) -> tuple[Floats, ...]:
+def _moments(x: Features, codes: Counts, weight: Floats) -> tuple[Floats, ...]:
     """Return each class's sums of w and w^2, (C,), its means and its sums of squares, (C, d)."""
     sizes, doubles = (np.bincount(codes, w).astype(np.float64) for w in (weight, weight**2))
-    means, squares = np.zeros((2, len(sizes), x.shape[1]))
-    parts = [slice(start, start + CHUNK) for start in range(0, len(x), CHUNK)]
-
-    def read(rows: slice) -> tuple[Floats, Floats]:
+    chunks = []
+    for start in range(0, len(x), CHUNK):
+        rows = slice(start, start + CHUNK)
+        membership = (np.arange(len(sizes))[:, None] == codes[rows]) * weight[rows]
         # From the first row, so that a constant column is exactly 0.
-        chunk = _cleaned(x[rows]) - _cleaned(x[:1])
-        membership = np.zeros((len(sizes), len(chunk)))
-        membership[codes[rows], np.arange(len(chunk))] = weight[rows]
-        return chunk, membership
-
-    for rows in parts:
-        chunk, membership = read(rows)
-        means += membership @ chunk
-    means /= sizes[:, None]
-    for rows in parts:
-        chunk, membership = read(rows)
-        squares += membership @ (chunk - means[codes[rows]]) ** 2
-    return sizes, doubles, means, squares
+        chunks.append((_cleaned(x[rows]) - _cleaned(x[:1]), codes[rows], membership))
+    sums = sum(membership @ chunk for chunk, _, membership in chunks)
+    means = np.asarray(sums / sizes[:, None])
+    squares = sum(membership @ (chunk - means[of]) ** 2 for chunk, of, membership in chunks)
+    return sizes, doubles, means, np.asarray(squares)
 
 
 def _separation(one: NDArray[np.bool_], moments: tuple[Floats, ...], constant: float) -> Floats:
