@@ -313,7 +313,7 @@ def test_groups_take_the_exactness_from_a_promise():
 
 def test_labels_to_choose_by_are_checked(fitted):
     x, y = simulated(50, 3)
-    with pytest.raises(InputError, match="a label in every row, got none in row 0"):
+    with pytest.raises(InputError, match="y must hold one in every row, got none in row 0"):
         fitted.choose_operating_point(x, [None, *y[1:]], max_fpr=0.1)
 
 

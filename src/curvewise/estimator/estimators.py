@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from curvewise.base.errors import InputError, require_open
+from curvewise.base.errors import InputError, require, require_open
 from curvewise.estimator.classifier import FamilyClassifier, Recalibration
 from curvewise.estimator.ensemble import Ensemble, Member
 from curvewise.estimator.fitting import Settings
@@ -79,9 +79,9 @@ class LCTClassifier(PointClassifier):
 
     def _settings(self) -> Settings:
         tau = self.tau_range
-        if isinstance(tau, str) or not isinstance(tau, Sequence) or len(tau) != 2:
-            raise InputError(f"tau_range must be (low, high), got {tau!r}")
-        return Settings.of(self, tau=tuple(tau))
+        fits = isinstance(tau, Sequence) and len(tau) == 2 and tau[0] < tau[1]
+        require(fits, f"tau_range must be (low, high) with low < high, got {tau!r}")
+        return Settings.of(self, tau_range=tuple(tau))
 
 
 @dataclass(eq=False, repr=False)

@@ -9,12 +9,11 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from curvewise.base.errors import InputError, require_number, require_open
+from curvewise.base.errors import InputError, require, require_number, require_open
 from curvewise.estimator.ensemble import Ensemble, Member, join, judge, weigh
-from curvewise.estimator.inputs import Rows, held_out, some_rows
+from curvewise.estimator.inputs import Codes, Rows, held_out, some_rows
 from curvewise.estimator.trees import grow_trees, trees_for
 from curvewise.losses.family import LinearDensity, LossFamily
 from curvewise.networks.conditioning import Conditioned, find_last_linear
@@ -25,8 +24,6 @@ from curvewise.training.loop import conditioned
 from curvewise.training.recipe import Recipe
 from curvewise.training.stacked import fit_stacked
 
-Array = NDArray[Any]
-Floats = NDArray[np.float64]
 FOLDS = 6
 SCALINGS = ("mild", "none", "strong")
 SNAPSHOTS = (0.4, 0.6, 0.8)  # of training; the end is the fourth
@@ -36,6 +33,8 @@ GAMMAS = (0.0, 0.1, 0.2)
 HEIGHTS = (0.0, 0.15, 0.33, 0.5)
 EVALUATED = (0.0, 1 / 3, 2 / 3, 1.0)  # where in the range of tau models are read
 CNN_STEPS = 600
+LEAST = {"n_members": 1, "trees": 0, "steps": 1, "batch_size": 2}
+CHOSEN = ("steps", "batch_size")  # by the number of rows, where they are None
 WEIGHED_ROWS = 8_000  # from which the weights of columns are taken, at most
 LEAST_SHARE = 0.05  # networks that count less than this share of the best are dropped
 MOST = 2  # networks that are kept of each member's training, which leaves four,
@@ -65,15 +64,15 @@ def batch_size_for(n: int) -> int:
 
 @dataclass(frozen=True)
 class Settings:
-    """How members are trained.
+    """How members are trained: the parameters of an estimator, checked.
 
     `fixed` is (omega, gamma, tau) of one loss for all; without it, each has a family of its own
-    with tau drawn from `tau`. `trees` are grown beside them on tables.
+    with tau drawn from `tau_range`. `trees` are grown beside them on tables.
     """
 
     n_members: int = 18
     hidden: tuple[int, ...] = (64, 64)
-    tau: tuple[float, float] = (0.0, 3.0)
+    tau_range: tuple[float, float] = (0.0, 3.0)
     fixed: tuple[float | Sequence[float], float, float] | None = None
     steps: int | None = None
     batch_size: int | None = None
@@ -85,26 +84,24 @@ class Settings:
     @classmethod
     def of(cls, estimator: Any, **loss: Any) -> "Settings":
         """Return the settings of an estimator's parameters, or raise what is wrong with them."""
-        names = {field.name for field in fields(cls)} - {"tau", "fixed"}
+        names = {field.name for field in fields(cls)} - {"tau_range", "fixed"}
         values = {name: getattr(estimator, name) for name in names}
-        for name, least in (("n_members", 1), ("trees", 0), ("steps", 1), ("batch_size", 2)):
-            value = values[name]
-            if value is None and name in ("steps", "batch_size"):
-                continue
-            # A whole number may be a float; True is none.
-            if isinstance(value, bool) or value != int(require_number(name, value, least)):
-                raise InputError(f"{name} must be a whole number >= {least}, got {value!r}")
-            values[name] = int(value)
-        hidden = values["hidden"]
-        if isinstance(hidden, str) or not isinstance(hidden, Sequence | np.ndarray):
-            raise InputError(f"hidden must be a list of layer widths, got {hidden!r}")
+        for name, least in LEAST.items():
+            if values[name] is not None or name not in CHOSEN:
+                number = require_number(name, values[name], least)  # a whole one may be a float
+                wanted = f"{name} must be a whole number >= {least}"
+                require(number % 1 == 0, f"{wanted}, got {number:g}")
+                values[name] = int(number)
+        hidden, warm_start, verbose = values["hidden"], estimator.warm_start, estimator.verbose
+        widths = isinstance(hidden, Sequence | np.ndarray) and not isinstance(hidden, str)
+        require(widths, f"hidden must be a list of layer widths, got {hidden!r}")
         require_number("calibration_fraction", estimator.calibration_fraction, 0, 0.9)
         require_open("learning_rate", estimator.learning_rate, 0, float("inf"))
         require_number("weight_decay", estimator.weight_decay, 0)
-        if not isinstance(estimator.warm_start, bool | np.bool_):
-            raise InputError(f"warm_start must be True or False, got {estimator.warm_start!r}")
-        if not isinstance(estimator.verbose, int | np.integer):
-            raise InputError(f"verbose must be a whole number, got {estimator.verbose!r}")
+        true_or_false = isinstance(warm_start, bool | np.bool_)
+        require(true_or_false, f"warm_start must be True or False, got {warm_start!r}")
+        whole = isinstance(verbose, int | np.integer)
+        require(whole, f"verbose must be a whole number, got {verbose!r}")
         settings = cls(**{**values, "hidden": tuple(hidden)}, **loss)
         settings.family(0)  # its numbers are checked there
         return settings
@@ -113,9 +110,7 @@ class Settings:
         """Return the family of losses that member k is trained with."""
         if self.fixed is not None:
             return LossFamily(*self.fixed, reduction="expected_mean")
-        low, high = self.tau
-        if low >= high:
-            raise InputError(f"tau_range must be (low, high) with low < high, got {self.tau}")
+        low, high = self.tau_range
         height = HEIGHTS[k % len(HEIGHTS)] * 3 / (high - low)
         return LossFamily(
             OMEGAS[k % len(OMEGAS)],
@@ -126,7 +121,7 @@ class Settings:
 
     def taus(self) -> tuple[float, ...]:
         """Return the values of tau whose log-odds are averaged."""
-        low, high = self.tau
+        low, high = self.tau_range
         return tuple(low + share * (high - low) for share in EVALUATED)
 
     def is_mlp(self, in_shape: tuple[int, ...]) -> bool:
@@ -154,13 +149,10 @@ class Settings:
 
     def match(self, ensemble: Ensemble) -> bool:
         """Tell whether members are of the shape these settings give, and read where they say."""
-        network = ensemble.members[0].network
-        assert isinstance(network.linear, nn.Linear)
-        ours = self.untrained(self.family(0), ensemble.in_shape, network.linear.out_features)
-        shapes, wanted = (
-            {name: value.shape for name, value in one.state_dict().items()}
-            for one in (network, ours)
-        )
+        n_classes = ensemble.out_of_fold.shape[1]
+        own = self.untrained(self.family(0), ensemble.in_shape, n_classes).state_dict()
+        theirs = ensemble.members[0].network.state_dict()
+        shapes, wanted = ({name: v.shape for name, v in one.items()} for one in (theirs, own))
         return shapes == wanted and self.taus() == tuple(ensemble.taus)
 
     def recipe(self, n: int, in_shape: tuple[int, ...], seed: int) -> Recipe:
@@ -183,16 +175,15 @@ class Settings:
 
 def _built(network: Any, in_shape: tuple[int, ...], n_classes: int, seed: int) -> nn.Module:
     """Return what a user's function builds, tried on rows of a shape before anything is trained."""
-    if not callable(network):
-        raise InputError(f"network must be a function of (in_shape, n_classes), got {network!r}")
+    is_function = callable(network)
+    require(is_function, f"network must be a function of (in_shape, n_classes), got {network!r}")
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         body = network(in_shape, n_classes)
         if not isinstance(body, nn.Module):
             raise InputError(f"network must return an nn.Module, got {type(body).__name__}")
-        last = body.get_submodule(find_last_linear(body))
-        if last.out_features != n_classes:
-            raise InputError(f"network must give {n_classes} logits, got {last.out_features}")
+        logits: Any = body.get_submodule(find_last_linear(body)).out_features
+        require(logits == n_classes, f"network must give {n_classes} logits, got {logits}")
         mode, device = body.training, next(body.parameters()).device
         try:  # lazy layers draw their weights here; eval: batch statistics stay
             with torch.no_grad():
@@ -220,16 +211,14 @@ def fit_ensemble(
     its trees.
     """
     x, y, in_shape = rows.x, rows.y, rows.x.shape[1:]
-    if before is not None and settings.n_members <= before.n_trained:
-        raise InputError(
-            f"warm_start needs n_members above the {before.n_trained} there are, got "
-            f"{settings.n_members}"
-        )
-    if before is not None and not settings.match(before):
-        raise InputError(
-            "warm_start needs the hidden, tau_range and network of the first fit, got others"
-        )
-    numbers = range(before.n_trained if before else 0, settings.n_members)
+    trained = 0 if before is None else before.n_trained
+    more = f"warm_start needs n_members above the {trained} there are, got {settings.n_members}"
+    require(settings.n_members > trained, more)
+    require(
+        before is None or settings.match(before),
+        "warm_start needs the hidden, tau_range and network of the first fit, got others",
+    )
+    numbers = range(trained, settings.n_members)
     fold = held_out(y, FOLDS if settings.n_members > 1 else 1, seed, rows.group)
     options = {"normalization": normalization, "on_progress": on_progress}
     ensemble = Ensemble(
@@ -258,7 +247,7 @@ def fit_ensemble(
 def train_members(
     numbers: Sequence[int],
     rows: Rows,
-    fold: NDArray[np.int64],
+    fold: Codes,
     settings: Settings,
     seed: int,
     **options: Any,
