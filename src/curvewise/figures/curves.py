@@ -185,19 +185,55 @@ def plot_band(
     if areas is not None and set(areas) != set(bands):
         raise InputError(f"areas must be of the bands {list(bands)}, got {list(areas)}")
     axes = ax if ax is not None else new_axes()
+    labels = {
+        name: f"{name}: mean AUC {np.trapezoid(band.mean, band.fpr):.3f}"
+        if areas is None
+        else f"{name}: mean AUC {np.mean(areas[name]):.4f}"
+        for name, band in bands.items()
+    }
+    colors = {name: color_of(number) for number, name in enumerate(bands)}
+    draw_bands(axes, bands, colors, labels, log=log, misses=misses)
+    if any((band.high > band.low).any() for band in bands.values()):  # else there is one curve
+        for label, style in (("maximum", "-."), ("minimum", "--")):
+            axes.plot([], [], color="0.4", linewidth=0.8, linestyle=style, label=label)
+        label = "mean \u00b1 1 std"
+        axes.fill_between([], [], [], color="0.4", alpha=0.2, linewidth=0, label=label)
+    axes.set(
+        xlabel="False positive rate",
+        ylabel="1 - true positive rate" if misses else "True positive rate",
+        title=title or "",
+    )
+    if log or misses:  # no corner is always free of curves
+        place_legend(axes)
+    else:
+        axes.legend(loc="lower right", fontsize="small")
+    return axes
+
+
+def draw_bands(
+    axes: "Axes",
+    bands: Mapping[str, RocBand],
+    colors: Mapping[str, str],
+    labels: Mapping[str, str],
+    *,
+    log: bool,
+    misses: bool,
+) -> None:
+    """Draw bands by name, as `plot_band` does, on axes that are scaled for them."""
     chance = np.linspace(0, 1, 1001)
     axes.plot(*_seen(chance, chance, log, misses), color="0.8", linewidth=1, zorder=0)
-    for number, (name, band) in enumerate(bands.items()):
-        if areas is None:
-            label = f"{name}: mean AUC {np.trapezoid(band.mean, band.fpr):.3f}"
-        else:
-            label = f"{name}: mean AUC {np.mean(areas[name]):.4f}"
-        _draw_band(axes, band, color_of(number), label, log, misses)
-    if any((band.high > band.low).any() for band in bands.values()):  # else there is one curve
-        _name_edges(axes)
-    _scale_band(axes, bands, log, misses)
-    axes.set_title(title or "")
-    return axes
+    axes.set(xlim=(-0.02, 1.02), ylim=(-0.02, 1.02))
+    for name, band in bands.items():
+        _draw_band(axes, band, colors[name], labels[name], log, misses)
+    if log:
+        axes.set(xscale="log", xlim=(LOWEST_RATE, 1))
+    if misses:
+        missed = np.concatenate([1 - band.low for band in bands.values()])
+        axes.set_yscale("log", nonpositive="clip")
+        # The worst model misses one sample before it misses none: a decade below that is enough.
+        axes.set_ylim(float(missed[missed > 1e-9].min()) / 10, 1.2)
+    if not (log or misses):
+        axes.set_aspect("equal")
 
 
 def _seen(fpr: Floats, tpr: Floats, log: bool, misses: bool) -> tuple[Floats, Floats]:
@@ -220,30 +256,6 @@ def _draw_band(
     for line, style in ((band.high, "-."), (band.low, "--")):
         axes.plot(*_seen(band.fpr, line, log, misses), color=color, linewidth=0.8, linestyle=style)
     axes.plot(x, mean, color=color, label=label)
-
-
-def _name_edges(axes: "Axes") -> None:
-    for label, style in (("maximum", "-."), ("minimum", "--")):
-        axes.plot([], [], color="0.4", linewidth=0.8, linestyle=style, label=label)
-    axes.fill_between([], [], [], color="0.4", alpha=0.2, linewidth=0, label="mean \u00b1 1 std")
-
-
-def _scale_band(axes: "Axes", bands: Mapping[str, RocBand], log: bool, misses: bool) -> None:
-    axes.set(xlabel="False positive rate", xlim=(-0.02, 1.02))
-    axes.set(ylabel="True positive rate", ylim=(-0.02, 1.02))
-    if log:
-        axes.set(xscale="log", xlim=(LOWEST_RATE, 1))
-    if misses:
-        missed = np.concatenate([1 - band.low for band in bands.values()])
-        axes.set(ylabel="1 - true positive rate")
-        axes.set_yscale("log", nonpositive="clip")
-        # The worst model misses one sample before it misses none: a decade below that is enough.
-        axes.set_ylim(float(missed[missed > 1e-9].min()) / 10, 1.2)
-    if log or misses:  # no corner is always free of curves
-        place_legend(axes)
-    else:
-        axes.set_aspect("equal")
-        axes.legend(loc="lower right", fontsize="small")
 
 
 def plot_spread(

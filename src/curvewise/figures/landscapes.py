@@ -1,13 +1,14 @@
 """Figures of the losses themselves: landscapes over the logits, and lines in panels."""
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Unpack
 
 import numpy as np
 
 from curvewise.base.errors import InputError
 from curvewise.figures.curves import color_of, figure_of, new_axes
 from curvewise.figures.panels import panel_axes
+from curvewise.figures.sheets import WIDTH, Sheet, new_sheet
 from curvewise.losses.landscape import Landscape, break_even, loss_landscape
 from curvewise.roc.inputs import Floats
 
@@ -99,6 +100,26 @@ def plot_landscapes(
     rows = -(-len(panels) // columns)
     figure.colorbar(drawn, ax=panels, label=COLOR_LABEL, fraction=0.05, pad=0.02, aspect=12 * rows)
     figure.suptitle(title or "", fontsize="medium")
+    return figure
+
+
+def landscapes(found: Mapping[str, Landscape], **sheet: Unpack[Sheet]) -> "Figure":
+    """Draw landscapes by name in panels, all on one scale of colours.
+
+    >>> figure = landscapes({"tau = 1": loss_landscape(10, tau=1.0)}, title="tau moves the line")
+    >>> figure.axes[0].get_title()
+    'tau = 1'
+    """
+    limit = max(landscape.limit for landscape in found.values())
+    figure, panels = new_sheet(found, WIDTH, {"columns": 4, "height": 2.3, **sheet})
+    layout = figure.get_layout_engine()
+    assert layout is not None
+    figure.set_layout_engine("compressed", **layout.get())  # panels keep their shape, together
+    for name, axes in panels.items():
+        drawn = draw_landscape(found[name], axes, limit=limit)
+        axes.label_outer()
+    label = COLOR_LABEL.replace(" less", "\nless")  # the bar may be short
+    figure.colorbar(drawn, ax=list(panels.values()), label=label, fraction=0.05, aspect=30)
     return figure
 
 
