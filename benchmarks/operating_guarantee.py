@@ -30,7 +30,7 @@ from scipy.stats import qmc
 
 import curvewise as cw
 from _measure import Result, main
-from curvewise.roc.guarantee import threshold_for_fpr
+from curvewise.roc.operating import threshold_for_fpr
 
 Floats = NDArray[np.float64]
 SIZES = (300, 1_000, 5_000, 50_000)

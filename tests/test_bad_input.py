@@ -1,13 +1,27 @@
-"""Bad input gets one sentence that names the requirement and the value received."""
+"""Bad input gets one sentence that names the parameter and the value received."""
+
+from functools import partial
 
 import numpy as np
 import pytest
 import torch
+from torch import nn
 
 import curvewise as cw
+from curvewise.losses.landscape import loss_landscape, weighted_cross_entropy
+from curvewise.losses.registry import make_objective, normal_settings, parse_setting
+from curvewise.networks.architectures import MLP, ResNetCifar, SmallCNN
+from curvewise.roc.operating import threshold_for_fpr
 
+NAN, INF = float("nan"), float("inf")
 Y, S = [0, 0, 1, 1], [0.1, 0.4, 0.35, 0.8]
+CURVE = cw.roc_curve(Y, S)
 LOGITS, TARGET = torch.zeros(4, 2), torch.tensor([0, 0, 1, 1])
+DENSITY = cw.LinearDensity(0, 3, 0)
+FAMILY = cw.LossFamily(gamma=DENSITY, tau=DENSITY)
+NETWORK = nn.Sequential(nn.Linear(2, 2))
+HALF, ONE = torch.tensor(0.5), torch.ones(1)
+
 STATISTICS = {
     "roc_curve": cw.roc_curve,
     "auc": cw.auc,
@@ -18,214 +32,314 @@ STATISTICS = {
     "operating_point": lambda y, s: cw.operating_point(y, s, 0.5),
     "binary_metrics": cw.binary_metrics,
 }
-BAD_SCORED = {
-    "only negatives": ([0, 0], [0.1, 0.2], "y must hold both classes, got only 0"),
-    "only positives": ([1, 1], [0.1, 0.2], "y must hold both classes, got only 1"),
-    "NaN score": ([0, 1], [0.1, np.nan], "score must be finite, got nan at position 1"),
-    "infinite score": ([0, 1], [np.inf, 0.1], "score must be finite, got inf at position 0"),
-    "labels 1 and 2": ([1, 2], [0.1, 0.2], "y must hold only 0 and 1, got .*2"),
-    "labels -1 and 1": ([-1, 1], [0.1, 0.2], "y must hold only 0 and 1, got .*-1"),
-    "NaN label": ([0.0, np.nan], [0.1, 0.2], "y must hold only 0 and 1, got .*nan"),
-    "strings": (["a", "b"], [0.1, 0.2], "y must hold only 0 and 1, got .*a"),
-    "empty": ([], [], "must not be empty"),
-    "lengths": ([0, 1], [0.1, 0.2, 0.3], r"same length, got shapes \(2,\) and \(3,\)"),
-    "two dimensions": ([[0, 1]], [[0.1, 0.2]], r"got shapes \(1, 2\)"),
-    "text scores": ([0, 1], ["a", "b"], "score must hold numbers, got dtype"),
-    "complex scores": ([0, 1], [1j, 2j], "score must hold numbers, got dtype complex"),
-}
-
-
-KINDS = [  # a tensor cannot hold text
-    pytest.param(case, kind, id=f"{case}-{kind.__name__}")
-    for case in BAD_SCORED
-    for kind in (list, np.array, torch.tensor)
-    if kind is not torch.tensor or case not in ("strings", "text scores")
+BAD_SCORED = [
+    ([0, 0], [0.1, 0.2], "y must hold both classes, got only 0"),
+    ([1, 1], [0.1, 0.2], "y must hold both classes, got only 1"),
+    ([0, 1], [0.1, NAN], "score must be finite, got nan at position 1"),
+    ([0, 1], [INF, 0.1], "score must be finite, got inf at position 0"),
+    ([1, 2], [0.1, 0.2], "y must hold only 0 and 1, got 2"),
+    ([-1, 1], [0.1, 0.2], "y must hold only 0 and 1, got -1"),
+    ([0.0, NAN], [0.1, 0.2], "y must hold only 0 and 1, got nan"),
+    (["a", "b"], [0.1, 0.2], "y must hold only 0 and 1, got 'a'"),
+    ([], [], "must not be empty"),
+    ([0, 1], [0.1, 0.2, 0.3], "same length, got shapes (2,) and (3,)"),
+    ([[0, 1]], [[0.1, 0.2]], "got shapes (1, 2)"),
+    ([0, 1], ["a", "b"], "score must hold numbers, got dtype"),
+    ([0, 1], [1j, 2j], "score must hold numbers, got dtype complex"),
 ]
 
 
-@pytest.mark.parametrize("statistic", STATISTICS)
-@pytest.mark.parametrize(("case", "kind"), KINDS)
-def test_statistics_refuse_bad_labels_and_scores(statistic, case, kind):
-    y, score, message = BAD_SCORED[case]
-    with pytest.raises(cw.InputError, match=message) as caught:
-        STATISTICS[statistic](kind(y), kind(score))
-    assert_one_sentence(caught)
-
-
-def vs(**changes):
-    arguments = {"logits": LOGITS, "target": TARGET, "class_counts": (100, 1), **changes}
-    return cw.vs_loss(arguments.pop("logits"), arguments.pop("target"), **arguments)
-
-
-CASES = {
-    "omega above 1": (lambda: vs(omega=1.1), r"omega must be in \[0, 1\].*got 1.1"),
-    "omega below 0": (lambda: vs(omega=-0.1), r"omega must be in \[0, 1\].*got -0.1"),
-    "omega NaN": (lambda: vs(omega=float("nan")), r"omega must be in \[0, 1\].*got nan"),
-    "omega text": (lambda: vs(omega=None), "omega must be a number, got None"),
-    "omega tensor": (lambda: vs(omega=torch.tensor(1.5)), r"omega must be in \[0, 1\].*got 1.5"),
-    "gamma": (lambda: vs(gamma=-0.2), "gamma must be >= 0 and finite, got -0.2"),
-    "gamma tensor": (lambda: vs(gamma=torch.tensor([0.1, -0.2, 0.0, 0.0])), "gamma .*got -0.2"),
-    "tau": (lambda: vs(tau=-1), "tau must be >= 0 and finite, got -1"),
-    "tau infinite": (lambda: vs(tau=float("inf")), "tau must be >= 0 and finite, got inf"),
-    "tau NaN tensor": (lambda: vs(tau=torch.tensor(float("nan"))), "tau must be .* got nan"),
-    "tau shape": (lambda: vs(tau=torch.zeros(3)), r"tau must broadcast .*\(4,\), got shape \(3,\)"),
-    "weights length": (lambda: vs(omega=[1.0]), r"must have 2 values .*got \[1.0\]"),
-    "weights zero": (lambda: vs(omega=[0.0, 0.0]), "not all zero"),
-    "weights negative": (lambda: vs(omega=[1.0, -1.0]), "each class weight .*got -1"),
-    "counts zero": (lambda: vs(class_counts=(100, 0)), r"positive numbers, got \[100.0, 0.0\]"),
-    "counts single": (lambda: vs(class_counts=(100,)), r"two or more .*got \[100.0\]"),
-    "counts NaN": (lambda: vs(class_counts=(1, float("nan"))), r"positive .*got \[1.0, nan\]"),
-    "reduction": (lambda: vs(reduction="avg"), "reduction must be one of .*got 'avg'"),
-    "reduction near": (lambda: vs(reduction="weigted_mean"), "did you mean 'weighted_mean'"),
-    "classes": (lambda: vs(logits=torch.zeros(4, 3)), "each of the 2 classes .*got 3"),
-    "integer logits": (lambda: vs(logits=torch.zeros(4, 2).long()), "floating .*got torch.int64"),
-    "one dimension": (lambda: vs(logits=torch.zeros(2)), r"got torch.float32 of shape \(2,\)"),
-    "empty batch": (
-        lambda: vs(logits=torch.zeros(0, 2), target=torch.zeros(0).long()),
-        "at least one sample, got none",
-    ),
-    "target length": (lambda: vs(target=TARGET[:3]), r"target must have shape \(4,\).*got \(3,\)"),
-    "target float": (lambda: vs(target=TARGET.float()), "integer dtype, got torch.float32"),
-    "target high": (lambda: vs(target=TARGET + 1), "labels 0 to 1, .*got 1, 2"),
-    "target low": (lambda: vs(target=TARGET - 1), "labels 0 to 1, .*got -1, 0"),
-    "module omega": (lambda: cw.VSLoss((9, 1), omega=2), r"omega must be in \[0, 1\].*got 2"),
-    "module gamma": (lambda: cw.VSLoss((9, 1), gamma=-1), "gamma must be >= 0 .*got -1"),
-    "module tau": (lambda: cw.VSLoss((9, 1), tau=-1), "tau must be >= 0 .*got -1"),
-    "module counts": (lambda: cw.VSLoss((9, -1)), r"positive numbers, got \[9.0, -1.0\]"),
-    "break_even beta 0": (lambda: cw.break_even(0), "beta must be >= 1 .*got 0"),
-    "break_even beta": (lambda: cw.break_even(-3), "beta must be >= 1 .*got -3"),
-    "break_even omega": (lambda: cw.break_even(10, omega=1.0), "strictly between 0 and 1, got 1"),
-    "break_even gamma": (lambda: cw.break_even(10, gamma=-1), "gamma must be >= 0 .*got -1"),
-    "break_even tau": (lambda: cw.break_even(10, tau=-1), "tau must be >= 0 .*got -1"),
-    "calibration ends": (
-        lambda: cw.calibrated_probability(
-            LOGITS, class_counts=(9, 1), omega=1.0, gamma=0.0, tau=0.0
-        ),
-        "omega must lie strictly between 0 and 1.*got 1.0",
-    ),
-    "calibration prior": (
-        lambda: cw.calibrated_probability(
-            LOGITS, class_counts=(9, 1), omega=0.5, gamma=0.0, tau=0.0, prior=1.0
-        ),
-        "prior must lie strictly between 0 and 1, got 1",
-    ),
-    "calibration priors": (
-        lambda: cw.calibrated_probability(
-            LOGITS, class_counts=(9, 1), omega=0.5, gamma=0.0, tau=0.0, prior=[0.5, 0.4]
-        ),
-        r"2 probabilities that sum to 1, got \[0.5, 0.4\]",
-    ),
-    "height high": (lambda: cw.LinearDensity(0, 3, 0.7), r"\[0, 0.666667\] .*got 0.7"),
-    "height low": (lambda: cw.LinearDensity(0, 3, -0.1), r"height_at_high must be .*got -0.1"),
-    "height NaN": (lambda: cw.LinearDensity(0, 3, float("nan")), "height_at_high .*got nan"),
-    "density order": (lambda: cw.LinearDensity(3, 3, 0), "greater than low = 3, got 3"),
-    "family omega": (lambda: cw.LossFamily(omega=1.5), r"omega must be in \[0, 1\].*got 1.5"),
-    "family gamma": (lambda: cw.LossFamily(gamma=-0.5), "gamma must be >= 0 .*got -0.5"),
-    "family density": (
-        lambda: cw.LossFamily(omega=cw.LinearDensity(0.5, 2, 0.1)),
-        r"high of omega must be in \[0, 1\].*got 2",
-    ),
-    "beta 0": (lambda: cw.subsample_to_beta(Y, 0, seed=0), "beta must be >= 1 .*got 0"),
-    "beta -1": (lambda: cw.subsample_to_beta(Y, -1, seed=0), "beta must be >= 1 .*got -1"),
-    "beta NaN": (lambda: cw.subsample_to_beta(Y, float("nan"), seed=0), "beta must be .*got nan"),
-    "one class": (lambda: cw.subsample_to_beta([1, 1], 2, seed=0), "must hold two classes, got 1"),
-    "no labels": (lambda: cw.subsample_to_beta([], 2, seed=0), r"non-empty .*got shape \(0,\)"),
-    "minority": (lambda: cw.subsample_to_beta(Y, 2, seed=0, minority=7), r"one of \[0, 1\], got 7"),
-    "tail ratio": (lambda: cw.subsample_long_tail(Y, 0.5, seed=0), "ratio must be >= 1 .*got 0.5"),
-    "level": (lambda: cw.auc_interval(Y, S, level=1.0), "level must lie strictly .*got 1"),
-    "method": (lambda: cw.auc_interval(Y, S, method="delon"), "did you mean 'delong'"),
-    "replicates": (lambda: cw.bootstrap_auc(Y, S, n_replicates=0), "at least 1, got 0"),
-    "no rule": (lambda: cw.choose_operating_point(Y, S), "exactly one of .*got none"),
-    "two rules": (
-        lambda: cw.choose_operating_point(Y, S, max_fpr=0.1, min_tpr=0.9),
-        "exactly one of .*'max_fpr': 0.1",
-    ),
-    "max_fpr": (lambda: cw.choose_operating_point(Y, S, max_fpr=1.5), r"\[0, 1\].*got 1.5"),
-    "min_tpr": (lambda: cw.choose_operating_point(Y, S, min_tpr=-1), r"\[0, 1\].*got -1"),
-    "cost": (lambda: cw.choose_operating_point(Y, S, cost_ratio=-1), "cost_ratio .*got -1"),
-    "prevalence": (
-        lambda: cw.choose_operating_point(Y, S, max_fpr=0.1, prevalence=1.0),
-        "prevalence must lie strictly between 0 and 1, got 1",
-    ),
-    "threshold": (lambda: cw.operating_point(Y, S, float("nan")), "threshold .*got nan"),
-    "weights missing": (lambda: cw.roc_curve(Y, S, weight=[1, 1]), r"shape \(4,\), got \(2,\)"),
-    "weight sign": (lambda: cw.roc_curve(Y, S, weight=[1, 1, 1, -1]), "weight must be >= 0.*-1"),
-    "weight none": (lambda: cw.auc(Y, S, weight=[1, 1, 0, 0]), "some sample of each class"),
-    "weight NaN": (lambda: cw.auc(Y, S, weight=[1, 1, 1, np.nan]), "weight must be .*got nan"),
-    "rate": (lambda: cw.rate_interval(5, 4), r"successes must .*\[0, trials\], got 5 of 4"),
-    "no curves": (lambda: cw.roc_band([]), "at least one curve, got none"),
-    "grid": (lambda: cw.roc_band([cw.roc_curve(Y, S)], grid=[2.0]), r"\[0, 1\], got \[2.0\]"),
-    "fpr": (lambda: cw.roc_curve(Y, S).tpr_at(1.5), r"fpr must be in \[0, 1\], got 1.5"),
-    "partial none": (lambda: cw.roc_curve(Y, S).partial_auc(), "one of max_fpr and min_tpr"),
-    "partial 0": (lambda: cw.roc_curve(Y, S).partial_auc(max_fpr=0), "max_fpr > 0 .*width of 0"),
-    "fbeta": (lambda: cw.binary_metrics(Y, S, fbeta=-1), "fbeta must be >= 0 .*got -1"),
-    "focus": (lambda: cw.FocalLoss(focus=-1), "focus must be >= 0 .*got -1"),
-    "film size": (lambda: cw.FiLM(0, 64), "n_lambda must be .*at least 1, got 0"),
-    "rate fraction": (lambda: cw.rate_interval(1.5, 3), "whole number .*got 1.5 of 3"),
-    "ppv": (lambda: cw.ppv(2, 0, 0.1), r"tpr must be in \[0, 1\].*got 2"),
-    "counts text": (lambda: vs(class_counts="42"), "positive numbers, got '42'"),
-    "counts none": (lambda: vs(class_counts=None), "positive numbers, got None"),
-    "omega word": (lambda: vs(omega="0.5"), "omega must be a number, got '0.5'"),
-    "beta word": (lambda: cw.subsample_to_beta(Y, "20", seed=0), "beta must be a number, got '20'"),
-    "seed": (lambda: cw.subsample_to_beta(Y, 2, seed=None), "seed must be .*got None"),
-    "tau pair": (lambda: cw.LossFamily(tau=(0, 3)), r"tau must be a number, got \(0, 3\)"),
-    "draw": (lambda: cw.LossFamily().draw(-1), "n >= 1, got -1"),
-    "lambda number": (
-        lambda: cw.LossFamily(tau=cw.LinearDensity(0, 3, 0)).loss(
-            LOGITS, TARGET, 3.0, class_counts=(9, 1)
-        ),
-        r"lambda must be a tensor .*got 3.0; family.at\(tau=...\)",
-    ),
-    "numpy logits": (lambda: vs(logits=LOGITS.numpy()), "logits must be a tensor, got ndarray"),
-    "list target": (lambda: vs(target=[0, 1]), "target must be a tensor, got list"),
-    "film lambda": (lambda: cw.FiLM(1, 2)(LOGITS, 3.0), "lambda must be a tensor .*got 3.0"),
-    "film rows": (
-        lambda: cw.FiLM(1, 2)(torch.zeros(6, 2), torch.zeros(4, 1)),
-        "one for each of 6 samples, got 4",
-    ),
-    "film width": (
-        lambda: cw.FiLM(1, 3)(LOGITS, torch.zeros(1)),
-        r"features must have 3 channels in dimension 1, got shape \(4, 2\)",
-    ),
-    "swapped": (
-        lambda: cw.condition(cw.LossFamily(), torch.nn.Linear(2, 2)),
-        "network must be an nn.Module, got LossFamily",
-    ),
-    "one curve": (lambda: cw.roc_band(cw.roc_curve(Y, S)), "a list of RocCurve, got RocCurve"),
-    "threshold word": (lambda: cw.operating_point(Y, S, "1"), "threshold .*got '1'"),
-    "level word": (lambda: cw.auc_interval(Y, S, level="0.9"), "level must be a number, got '0.9'"),
-    "film range": (
-        lambda: cw.FiLM(1, 2, lambda_ranges=[(1.0, 1.0)]),
-        r"pairs \(low, high > low\), got \[\(1.0, 1.0\)\]",
-    ),
-    "family weights": (
-        lambda: cw.LossFamily(omega=[1.0, 1.0, 1.0]).loss(
-            LOGITS, TARGET, torch.zeros(0), class_counts=(9, 1)
-        ),
-        "must have 2 values",
-    ),
-    "no lambdas": (
-        lambda: cw.condition(torch.nn.Linear(2, 2), cw.LossFamily()).forward_many(
-            LOGITS, torch.zeros(0, 0)
-        ),
-        "at least one lambda, got none",
-    ),
-    "film init": (lambda: cw.FiLM(1, 64, init="identiy"), "did you mean 'identity'"),
-    "rho": (lambda: cw.SAM([torch.zeros(1)], torch.optim.SGD, rho=-1), "rho must be >= 0 .*got -1"),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("case", CASES)
-def test_bad_settings_are_named_with_the_value_received(case):
-    call, message = CASES[case]
-    with pytest.raises(cw.InputError, match=message) as caught:
-        call()
-    assert_one_sentence(caught)
-
-
-def assert_one_sentence(caught):
-    text = str(caught.value)
-    assert "\n" not in text
-    assert len(text) < 250
+def refused(words, call, *arguments, **settings):
+    """Call what must refuse; its sentence has all the words."""
+    with pytest.raises(cw.InputError) as caught:
+        call(*arguments, **settings)
+    sentence = str(caught.value)
+    assert [word for word in words if word not in sentence] == [], sentence
+    assert "\n" not in sentence
+    assert len(sentence) < 250
     assert isinstance(caught.value, ValueError)
     assert isinstance(caught.value, cw.CurvewiseError)
+
+
+@pytest.mark.parametrize("statistic", STATISTICS)
+@pytest.mark.parametrize("kind", [list, np.array, torch.tensor])
+def test_statistics_refuse_bad_labels_and_scores(statistic, kind):
+    for y, score, sentence in BAD_SCORED:
+        if kind is not torch.tensor or "a" not in [*y, *score]:  # a tensor cannot hold text
+            refused([sentence], STATISTICS[statistic], kind(y), kind(score))
+    assert STATISTICS[statistic](kind([0, 1]), kind([0.1, 0.2])) is not None
+
+
+def vs(logits=LOGITS, target=TARGET, class_counts=(100, 1), **settings):
+    return cw.vs_loss(logits, target, class_counts=class_counts, **settings)
+
+
+def family(lam=None, logits=LOGITS, target=TARGET, **settings):
+    lam = FAMILY.at(gamma=0, tau=1) if lam is None else lam
+    return FAMILY.loss(logits, target, lam, class_counts=(9, 1), **settings)
+
+
+def calibrated(logits=LOGITS, omega=0.5, class_counts=(9, 1), **settings):
+    at = {"omega": omega, "gamma": 0.0, "tau": 0.0, "class_counts": class_counts, **settings}
+    return cw.calibrated_probability(logits, **at)
+
+
+def auc_margin(**settings):
+    means = {"mean_positive": HALF, "mean_negative": HALF, "dual": HALF}
+    return cw.auc_margin_loss(torch.rand(4), TARGET, **means, **settings)
+
+
+module = partial(cw.VSLoss, (9, 1))
+line = partial(cw.break_even, 10)
+film = partial(cw.FiLM, 1, 2)
+conditioned = partial(cw.condition, NETWORK, FAMILY)
+image_network = partial(cw.build_network, in_shape=(3, 32, 32))
+point = partial(cw.choose_operating_point, Y, S)
+
+# A call, the parameter that its sentence names, a value that cannot be, and how that is shown if
+# not as a number or by `repr`.
+PARAMETERS = [
+    *((vs, "omega", value) for value in (1.1, -0.1, NAN, None, "0.5")),
+    (vs, "omega", torch.tensor(1.5), "got 1.5"),
+    (vs, "omega", [1.0], "2 values that are not all zero, got (1.0,)"),
+    (vs, "omega", [0.0, 0.0], "not all zero, got (0.0, 0.0)"),
+    (vs, "omega", [1.0, -1.0], "each class weight in omega must be >= 0 and finite, got -1"),
+    (vs, "gamma", -0.2),
+    (vs, "gamma", torch.tensor([0.1, -0.2, 0.0, 0.0]), "got -0.2"),
+    *((vs, "tau", value) for value in (-1, INF)),
+    (vs, "tau", torch.tensor(NAN), "got nan"),
+    (vs, "tau", torch.zeros(3), "(4,), got shape (3,)"),
+    *((vs, "class_counts", c) for c in ((100, 0), (100,), (1, NAN), (9, -1), "42", None)),
+    (vs, "reduction", "avg"),
+    (vs, "reduction", "weigted_mean", "did you mean 'weighted_mean'"),
+    (vs, "target", TARGET[:3], "shape (4,), got (3,)"),
+    (vs, "target", TARGET.float(), "got torch.float32"),
+    (vs, "target", [0, 1], "got list"),
+    (vs, "sample_weight", torch.ones(3), "got (3,)"),
+    (vs, "sample_weight", torch.ones(4, 1), "got (4, 1)"),
+    (vs, "sample_weight", -torch.ones(4), "got -1"),
+    (vs, "sample_weight", torch.full((4,), INF), "got inf"),
+    (vs, "sample_weight", torch.full((4,), NAN), "got nan"),
+    (vs, "sample_weight", [1.0] * 4, "got list"),
+    (partial(vs, LOGITS.expand(3, 4, 2)), "sample_weight", torch.ones(2, 4), "got (2, 4)"),
+    (module, "omega", 2),
+    (module, "gamma", -1),
+    (module, "tau", -1),
+    (partial(cw.VSLoss), "class_counts", (9, -1)),
+    *((cw.break_even, "beta", value) for value in (0, -3)),
+    *((line, "omega", value) for value in (0, 1)),
+    (line, "gamma", -1),
+    (line, "tau", -1),
+    (loss_landscape, "beta", 0.5),
+    (partial(loss_landscape, 10), "omega", 1),
+    (partial(loss_landscape, 10), "reach", 0),
+    (partial(loss_landscape, 10), "points", 1),
+    (partial(weighted_cross_entropy, 0.5), "p1", [0.5, 1.0]),
+    (partial(weighted_cross_entropy, 0.5), "p1", NAN),
+    (calibrated, "omega", 1.0),
+    (calibrated, "prior", 1.0),
+    (calibrated, "prior", [0.5, 0.4]),
+    (partial(calibrated, torch.zeros(2, 3), class_counts=(9, 3, 1)), "prior", 0.5),
+    *((partial(cw.LinearDensity, 0, 3), "height_at_high", h) for h in (0.7, -0.1, NAN, "flat")),
+    *((partial(cw.LinearDensity, 3, height_at_high=0.1), "high", high) for high in (3, 1, INF)),
+    (partial(cw.LinearDensity, high=1, height_at_high=0.1), "low", "none"),
+    *((lambda u: DENSITY.ppf([0.2, u]), "u", u, f"got {u:g}") for u in (-0.5, 1.5, NAN)),
+    (cw.LossFamily, "omega", 1.5),
+    (cw.LossFamily, "omega", [0.0, 0.0], "got (0.0, 0.0)"),
+    (cw.LossFamily, "omega", cw.LinearDensity(0.5, 2, 0.1), "high of omega must be in [0, 1]"),
+    (cw.LossFamily, "gamma", -0.5),
+    (cw.LossFamily, "tau", (0, 3)),
+    (cw.LossFamily, "tau", "much"),
+    (cw.LossFamily, "tau", cw.LinearDensity(-1, 1, 0.5), "low of tau must be >= 0"),
+    (cw.LossFamily, "reduction", "weighted", "did you mean 'weighted_mean'"),
+    (cw.LossFamily().draw, "n", -1),
+    (partial(FAMILY.at, gamma=0.1), "tau", -1),
+    (cw.FocalLoss, "focus", -1),
+    (cw.LDAMLoss, "max_margin", -0.5),
+    (cw.LDAMLoss, "scale", INF),
+    (cw.AUCMarginLoss, "margin", -1),
+    (cw.ldam_margins, "class_counts", [5.0, 0.0]),
+    (auc_margin, "positive_rate", 1),
+    (partial(cw.FiLM, n_features=64), "n_lambda", 0),
+    (film, "init", "identiy", "did you mean 'identity'"),
+    (film, "lambda_ranges", [(1.0, 1.0)], "pairs (low, high > low), got [(1.0, 1.0)]"),
+    (conditioned, "at", "logit", "did you mean 'logits'"),
+    (conditioned, "layer", "00", "got '00'; did you mean '0'"),
+    *((partial(MLP, 6), "hidden", hidden) for hidden in (64, "64")),
+    (partial(MLP, 6), "hidden", (8, 0), "got 0"),
+    (partial(SmallCNN, 1), "width", 0),
+    (partial(SmallCNN, 1), "stride", 0),
+    (partial(ResNetCifar, 20), "width", 0),
+    (partial(image_network, "resnet32"), "n_classes", 0),
+    (partial(image_network, "resnet32"), "n_classes", True),
+    *((partial(image_network, "resnet32"), "seed", seed) for seed in (1.5, -1, True)),
+    *((partial(image_network, "resnet32"), "in_shape", shape) for shape in ((32, 32), 3)),
+    (partial(image_network, "resnet32"), "in_shape", (3, 0, 32), "at least 1, got 0"),
+    (partial(image_network, "resnet32"), "in_shape", (30,), "needs images, in_shape"),
+    (partial(image_network, "timm:resnet18"), "in_shape", (30,), "needs images"),
+    (partial(image_network, "small-cnn"), "in_shape", (1, 3, 28), "at least 4x4"),
+    (partial(image_network, "efficientnet-lite0"), "in_shape", (1, 28, 28), "got 1 channels"),
+    (partial(image_network, "mlp"), "in_shape", (3.0,), "got 3.0"),
+    (image_network, "name", "resnet3", "network must be one of mlp", "did you mean 'resnet32'"),
+    (image_network, "name", "xyz", "or timm:NAME, got 'xyz'"),
+    (image_network, "name", None, "network must be one of"),
+    (image_network, "name", "mlp", "vectors, (d,), got in_shape (3, 32, 32)"),
+    (partial(cw.subsample_to_beta, Y, seed=0), "beta", 0),
+    (partial(cw.subsample_to_beta, Y, seed=0), "beta", -1),
+    (partial(cw.subsample_to_beta, Y, seed=0), "beta", NAN),
+    (partial(cw.subsample_to_beta, Y, seed=0), "beta", "20"),
+    (partial(cw.subsample_to_beta, Y, 2), "seed", None),
+    (partial(cw.subsample_to_beta, Y, 2, seed=0), "minority", 7),
+    (partial(cw.subsample_to_beta, beta=2, seed=0), "y", [1, 1], "two classes, got 1"),
+    (partial(cw.subsample_to_beta, beta=2, seed=0), "y", [], "got shape (0,)"),
+    (partial(cw.subsample_long_tail, Y, seed=0), "ratio", 0.5),
+    (partial(cw.SAM, [torch.zeros(1)], torch.optim.SGD), "rho", -1),
+    *((partial(cw.auc_interval, Y, S), "level", value) for value in (1.0, "0.9")),
+    (partial(cw.auc_interval, Y, S), "method", "delon", "did you mean 'delong'"),
+    (partial(cw.bootstrap_auc, Y, S), "n_replicates", 0),
+    (point, "max_fpr", 1.5),
+    (point, "min_tpr", -1),
+    (point, "cost_ratio", -1),
+    *((partial(point, max_fpr=0.1), "prevalence", value) for value in (0.0, 1.0)),
+    (partial(point, max_fpr=0.1), "min_tpr", 0.9, "exactly one of", "'max_fpr': 0.1"),
+    (partial(point, max_fpr=0.1), "confidence", 1.0),
+    (partial(point, cost_ratio=2), "confidence", 0.9, "goes with max_fpr or min_tpr"),
+    (partial(point, confidence=0.9), "max_fpr", 0.0),
+    (partial(point, confidence=0.9), "min_tpr", 1.0),
+    (partial(threshold_for_fpr, max_fpr=0.5, confidence=0.5), "negatives", [0.1, NAN], "got nan"),
+    *((partial(cw.operating_point, Y, S), "threshold", value) for value in (NAN, "1", None)),
+    (partial(cw.roc_curve, Y, S), "weight", [1, 1], "shape (4,), got (2,)"),
+    (partial(cw.roc_curve, Y, S), "weight", [1, 1, 1, -1], "got -1"),
+    (partial(cw.auc, Y, S), "weight", [1, 1, 0, 0], "some sample of each class"),
+    (partial(cw.auc, Y, S), "weight", [1, 1, 1, NAN], "got nan"),
+    *((partial(cw.rate_interval, 5), "trials", trials, f"got 5 of {trials}") for trials in (4, 0)),
+    (partial(cw.rate_interval, trials=3), "successes", 1.5, "got 1.5 of 3"),
+    (cw.roc_band, "curves", [], "at least one curve, got none"),
+    (cw.roc_band, "curves", CURVE, "got RocCurve"),
+    (partial(cw.roc_band, [CURVE]), "grid", [2.0], "got 2"),
+    (CURVE.tpr_at, "fpr", 1.5),
+    (CURVE.fpr_at, "tpr", [0.5, -0.5], "got -0.5"),
+    (CURVE.partial_auc, "max_fpr", None, "exactly one of max_fpr, min_tpr"),
+    (CURVE.partial_auc, "max_fpr", 0, "width of 0"),
+    (partial(cw.binary_metrics, Y, S), "fbeta", -1),
+    (partial(cw.ppv, fpr=0, prevalence=0.1), "tpr", 2),
+    (partial(cw.ensemble_score, [S]), "method", "ranks", "did you mean 'rank'"),
+    (cw.ensemble_score, "scores", S, "(K, n)", "got (4,)"),
+    (cw.ensemble_score, "scores", np.zeros((0, 3)), "got (0, 3)"),
+    (cw.ensemble_score, "scores", np.zeros((3, 0)), "got (3, 0)"),
+    (cw.ensemble_score, "scores", [[1.0, 2.0], [1.0]], "rows of unequal lengths"),
+    (cw.ensemble_score, "scores", [[1.0, 2.0], [1.0, NAN]], "model 1", "got nan at position 1"),
+    (cw.ensemble_score, "scores", [[INF, 2.0]], "model 0", "got inf at position 0"),
+    (cw.ensemble_score, "scores", [["a", "b"]], "must hold numbers"),
+    (partial(cw.macro_auc, [0, 1, 2]), "scores", np.eye(2), "got (3,) and (2, 2)"),
+    (partial(cw.macro_auc, [0, 1, 1]), "scores", np.ones((3, 3)), "(3, 2), got (3, 3)"),
+    (partial(cw.macro_auc, [0, 1, 1], np.ones((3, 3))), "classes", [0, 1, 2], "got class"),
+    (partial(cw.accuracy_by_frequency, [0, 1], class_counts=[1, 1]), "predicted", [0], "got (1,)"),
+    (partial(cw.accuracy_by_frequency, [0, 1], [0, 1]), "class_counts", [1, 1], "got 2"),
+    (partial(cw.accuracy_by_frequency, [0, 1], [0, 1]), "class_counts", [1, 1, 1], "every class"),
+]
+
+
+@pytest.mark.parametrize("number", range(len(PARAMETERS)))
+def test_a_parameter_is_named_with_the_value_received(number):
+    call, name, value, *words = PARAMETERS[number]
+    plain = isinstance(value, int | float) and not isinstance(value, bool)
+    words = words or [name, f"got {value:g}" if plain else f"got {value!r}"]
+    refused(words, call, **{name: value})
+
+
+LOGITS_AND_LABELS = [
+    (torch.zeros(4, 1), TARGET, "one logit for each of the 2 classes in class_counts, got 1"),
+    (torch.zeros(3, 4, 1), TARGET, "one logit for each of the 2 classes in class_counts, got 1"),
+    (torch.zeros(4, 3), TARGET, "one logit for each of the 2 classes in class_counts, got 3"),
+    (torch.zeros(4, 2).long(), TARGET, "logits must be a floating tensor", "got torch.int64"),
+    (torch.zeros(2), TARGET, "logits must be a floating tensor", "float32 of shape (2,)"),
+    (np.zeros((4, 2)), TARGET, "logits must be", "got ndarray"),
+    (LOGITS, TARGET - 1, "labels 0 to 1, one for each class, got -1, 0"),
+    (LOGITS, TARGET + 1, "labels 0 to 1, one for each class, got 1, 2"),
+    (LOGITS, TARGET[:, None], "target", "shape (4,), got (4, 1)"),
+    (LOGITS, TARGET[:3], "target", "shape (4,), got (3,)"),
+]
+
+
+@pytest.mark.parametrize("number", range(len(LOGITS_AND_LABELS)))
+def test_every_form_of_the_loss_refuses_logits_and_labels_that_cannot_be(number):
+    logits, target, *words = LOGITS_AND_LABELS[number]
+    refused(words, vs, logits, target)
+    refused(words, family, logits=logits, target=target)
+    if "logit" in words[0]:
+        refused(words, module(), logits, target)
+        refused(words, calibrated, logits)
+
+
+@pytest.mark.parametrize(
+    ("words", "call"),
+    [
+        (["at least one sample, got none"], lambda: vs(torch.zeros(0, 2), torch.zeros(0).long())),
+        (["got 'tua'; did you mean 'tau'"], lambda: FAMILY.at(gamma=0.1, tua=1.0)),
+        (["entries ['gamma', 'tau'], got 'omega'"], lambda: FAMILY.at(omega=0.5)),  # fixed
+        (["entries ['gamma', 'tau'], got {'tau': 1.0}"], lambda: FAMILY.at(tau=1.0)),
+        (["2 entries", "got shape (1,)"], lambda: family(torch.ones(1))),
+        (["lambda must be a tensor", "got 3.0; family.at(gamma"], lambda: family(3.0)),
+        (["2 values that are not all zero"], lambda: family_of_three_weights()),
+        (["needs two classes, got 3"], lambda: auc_margin_of_three()),
+        (["lambda must be a tensor", "got 3.0"], lambda: film()(LOGITS, 3.0)),
+        (["one for each of 6", "got 4"], lambda: film()(torch.zeros(6, 2), torch.zeros(4, 1))),
+        (["3 channels in dimension 1, got shape (4, 2)"], lambda: cw.FiLM(1, 3)(LOGITS, ONE)),
+        (["network must be", "got LossFamily"], lambda: cw.condition(FAMILY, NETWORK)),
+        (["nn.Linear, got Conv2d"], lambda: cw.condition(nn.Conv2d(1, 1, 1), FAMILY)),
+        (["two outputs or more", "got 1"], lambda: cw.condition(nn.Linear(6, 1), FAMILY)),
+        (["two outputs or more", "got 1"], lambda: cw.condition(nn.Linear(6, 1), cw.LossFamily())),
+        (["known sizes", "got '0'"], lambda: cw.condition(nn.Sequential(nn.LazyLinear(2)), FAMILY)),
+        (["needs lambda, got None"], lambda: conditioned()(LOGITS)),
+        (["2 entries", "got shape (3,)"], lambda: conditioned()(LOGITS, torch.zeros(3))),
+        (["one lambda, got none"], lambda: conditioned().forward_many(LOGITS, torch.zeros(0, 2))),
+        (["width; got 'widht'; did you mean 'width'"], lambda: image_network("resnet32", widht=8)),
+        (["these options: width; got 'hidden'"], lambda: image_network("resnet32", hidden=(8,))),
+        (["options: none; got 'width'"], lambda: image_network("resnext50-32x4d", width=8)),
+        (["exactly one of", "got none"], point),
+        (["exactly one of", "got none"], CURVE.partial_auc),
+    ],
+)
+def test_calls_that_make_no_sense_are_refused(words, call):
+    refused(words, call)
+
+
+def family_of_three_weights():
+    three = cw.LossFamily(omega=[1.0, 1.0, 1.0])
+    return three.loss(LOGITS, TARGET, torch.zeros(0), class_counts=(9, 1))
+
+
+def auc_margin_of_three():
+    return cw.AUCMarginLoss()(torch.zeros(4, 3), TARGET, class_counts=(9, 3, 1))
+
+
+@pytest.mark.parametrize(
+    ("method", "settings", "words"),
+    [
+        ("focl", {}, "method must be one of|did you mean 'focal'"),
+        ("vs", {"focus": 2}, "focus belongs to focal, not to vs"),
+        ("ce", {"tau": 2}, "tau belongs to logit-adjustment, vs, lct,|not to ce"),
+        ("vs", {"tua": 2}, "'tua' is no setting of vs; did you mean 'tau'"),
+        ("vs", {"tau": "0:3:0.33"}, "tau of vs must be a number, got the density '0:3:0.33'"),
+        ("constant-film", {"tau": "0:3:0"}, "densities are for lct and unconditioned"),
+        ("lct", {}, "lct needs a density LOW:HIGH:HEIGHT for at least one of omega, gamma, tau"),
+        ("unconditioned", {"tau": 3}, "unconditioned needs a density|tau = 3.0"),
+        ("lct", {"tau": "0:3:0.67"}, "tau = 0:3:0.67: height_at_high must be in [0, 0.666667]"),
+        ("lct", {"omega": "0:2:0.5"}, "high of omega must be in [0, 1] and finite, got 2"),
+        ("lct", {"gamma": "-1:2:0.5"}, "low of gamma must be >= 0 and finite, got -1"),
+        ("vs", {"omega": 1.2}, "omega must be in [0, 1] and finite, got 1.2"),
+        ("vs", {"tau": NAN}, "tau must be >= 0 and finite, got nan"),
+        ("vs", {"tau": True}, "tau must be a number, got True"),
+        ("focal", {"focus": -1}, "focus must be >= 0 and finite, got -1"),
+        ("focal", {"focus": None}, "focus must be a number, got None"),
+    ],
+)
+def test_settings_of_a_method_that_cannot_be_used_are_refused(method, settings, words):
+    refused(words.split("|"), normal_settings, method, settings)
+    refused(words.split("|"), make_objective, method, settings, (90, 10))
+
+
+@pytest.mark.parametrize("text", ["", "a", "1:2", "1:2:3:4", "0:3:x", "0;3"])
+def test_other_texts_are_no_settings(text):
+    refused([f"tau must be a number or LOW:HIGH:HEIGHT, got {text!r}"], parse_setting, "tau", text)

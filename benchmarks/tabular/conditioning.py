@@ -29,7 +29,7 @@ from curvewise.estimator.fitting import Settings
 from curvewise.estimator.inputs import TableInputs
 from curvewise.losses.family import LinearDensity, LossFamily
 from curvewise.roc.curve import auc
-from curvewise.roc.many import ensemble_score
+from curvewise.roc.metrics import ensemble_score
 from curvewise.stats.comparisons import signed_rank_p
 from curvewise.training.recipe import Recipe
 from curvewise.training.stacked import fit_stacked, stacked_scores

@@ -63,14 +63,15 @@ from curvewise.roc.interval import (
     bootstrap_auc as bootstrap_auc,
     compare_auc as compare_auc,
 )
-from curvewise.roc.many import (
+from curvewise.roc.metrics import (
+    BinaryMetrics as BinaryMetrics,
     ManyCurves as ManyCurves,
     accuracy_by_frequency as accuracy_by_frequency,
+    binary_metrics as binary_metrics,
     ensemble_score as ensemble_score,
     macro_auc as macro_auc,
     one_vs_rest as one_vs_rest,
 )
-from curvewise.roc.metrics import BinaryMetrics as BinaryMetrics, binary_metrics as binary_metrics
 from curvewise.roc.operating import (
     OperatingPoint as OperatingPoint,
     choose_operating_point as choose_operating_point,

@@ -187,28 +187,3 @@ def test_descent_on_the_auc_margin_loss_raises_the_auc() -> None:
     assert before < 0.2
     assert area() > 0.85
     assert objective.mean_positive > objective.mean_negative
-
-
-@pytest.mark.parametrize(
-    ("make", "message"),
-    [
-        (lambda: cw.FocalLoss(focus=-1.0), "focus must be >= 0 and finite, got -1"),
-        (lambda: cw.LDAMLoss(max_margin=-0.5), r"max_margin must be >= 0 .* got -0\.5"),
-        (lambda: cw.LDAMLoss(scale=float("inf")), "scale must be .* finite, got inf"),
-        (lambda: cw.AUCMarginLoss(margin=-1.0), "margin must be >= 0 and finite, got -1"),
-        (lambda: cw.ldam_margins([5.0, 0.0]), r"positive numbers, got \[5\.0, 0\.0\]"),
-    ],
-)
-def test_settings_out_of_range_are_refused(make, message: str) -> None:
-    with pytest.raises(cw.InputError, match=message):
-        make()
-
-
-def test_the_auc_margin_loss_is_for_two_classes_that_both_occur() -> None:
-    logits, lam = torch.randn(6, 3), torch.zeros(0)
-    with pytest.raises(cw.InputError, match="needs two classes, got 3"):
-        cw.AUCMarginLoss().loss(logits, TARGET, lam, class_counts=COUNTS)
-    half = torch.tensor(0.5)
-    settings = {"mean_positive": half, "mean_negative": half, "dual": half}
-    with pytest.raises(cw.InputError, match="strictly between 0 and 1, got 1"):
-        cw.auc_margin_loss(torch.rand(6), BINARY, positive_rate=1.0, **settings)

@@ -56,12 +56,6 @@ def test_the_papers_closed_forms():
     assert float(softmax[1]) == pytest.approx(100 / 101)  # 0.99 in the paper's example
 
 
-@pytest.mark.parametrize("omega", [0, 1])
-def test_break_even_has_no_answer_at_the_ends(omega):
-    with pytest.raises(cw.InputError, match=f"strictly between 0 and 1, got {omega}"):
-        cw.break_even(10, omega=omega)
-
-
 @pytest.mark.parametrize(("omega", "gamma", "tau"), [(0.99, 0.0, 2.0), (0.6, 0.3, 0.0)])
 def test_calibration_is_the_closed_form(omega, gamma, tau):
     logits = torch.randn(7, 2, dtype=torch.float64)

@@ -197,21 +197,3 @@ def test_baselines_by_plain_loops():
         sample_weight=weight[0],
     )
     assert got.item() == pytest.approx(total, rel=1e-6)
-
-
-@pytest.mark.parametrize(
-    ("weight", "message"),
-    [
-        (torch.ones(8), r"one weight for each of 9 samples, got shape \(8,\)"),
-        (torch.ones(3, 9), r"one weight for each of 9 samples, got shape \(3, 9\)"),
-        (torch.ones(4, 1), r"one weight for each of 9 samples, got shape \(4, 1\)"),
-        (-torch.ones(9), "sample_weight must be >= 0 and finite, got -1"),
-        (torch.full((9,), math.inf), "sample_weight must be >= 0 and finite, got inf"),
-        (torch.full((9,), math.nan), "sample_weight must be >= 0 and finite, got nan"),
-        ([1.0] * 9, "sample_weight must be a tensor, got list"),
-    ],
-)
-def test_weights_that_cannot_be(weight, message):
-    logits, target, _ = batch(classes=2)
-    with pytest.raises(cw.InputError, match=message):
-        cw.vs_loss(logits, target, class_counts=(40, 7), sample_weight=weight)

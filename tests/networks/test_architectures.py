@@ -7,7 +7,6 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from curvewise.base.errors import InputError
 from curvewise.networks.architectures import MLP, Block, ResNetCifar, ResNeXt50, SmallCNN
 
 Shape = tuple[int, ...]
@@ -291,19 +290,3 @@ def test_initial_weights_have_the_deviation_of_fan_out(resnext: ResNeXt50) -> No
     for name, fan_out in (("layer4.0.conv1", 1024), ("layer4.1.conv2", 9 * 1024)):
         weight = resnext.get_submodule(name).weight
         assert float(weight.detach().std()) == pytest.approx((2 / fan_out) ** 0.5, rel=0.01)
-
-
-@pytest.mark.parametrize(
-    ("make", "message"),
-    [
-        (lambda: MLP(6, hidden=(8, 0)), "hidden must be .* got 0"),
-        (lambda: MLP(6, hidden=64), "hidden must be a list .* got 64"),
-        (lambda: MLP(6, hidden="64"), "hidden must be a list .* got '64'"),
-        (lambda: SmallCNN(1, width=0), "width must be .* got 0"),
-        (lambda: SmallCNN(1, stride=0), "stride must be .* got 0"),
-        (lambda: ResNetCifar(20, width=0), "width must be .* got 0"),
-    ],
-)
-def test_bad_options(make, message: str) -> None:
-    with pytest.raises(InputError, match=message):
-        make()

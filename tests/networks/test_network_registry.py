@@ -94,35 +94,6 @@ def test_without_a_seed_the_global_state_is_used() -> None:
     assert same(first, build_network("mlp", in_shape=(3,)))
 
 
-@pytest.mark.parametrize(
-    ("name", "arguments", "message"),
-    [
-        ("resnet3", {}, "network must be one of mlp, .*, got 'resnet3'; did you mean 'resnet32'"),
-        ("xyz", {}, "or timm:NAME, got 'xyz'$"),
-        (None, {}, "network must be one of .*, got None"),
-        ("mlp", {}, r"mlp needs vectors, \(d,\), got in_shape \(3, 32, 32\)"),
-        ("resnet32", {"in_shape": (30,)}, r"resnet32 needs images, in_shape \(channels, H, W\)"),
-        ("timm:resnet18", {"in_shape": (30,)}, "timm:resnet18 needs images"),
-        ("efficientnet-lite0", {"in_shape": (1, 28, 28)}, r"in_shape \(3, H, W\), got 1"),
-        ("small-cnn", {"in_shape": (1, 3, 28)}, "images of at least 4x4, got in_shape"),
-        ("resnet32", {"in_shape": (32, 32)}, r"in_shape must be \(d,\) or \(channels, H, W\)"),
-        ("resnet32", {"in_shape": 3}, r"in_shape must be .*, got 3$"),
-        ("resnet32", {"in_shape": (3, 0, 32)}, "in_shape must be .* at least 1, got 0"),
-        ("resnet32", {"n_classes": 0}, "n_classes must be .* at least 1, got 0"),
-        ("resnet32", {"n_classes": True}, "n_classes must be .* got True"),
-        ("mlp", {"in_shape": (3.0,)}, "in_shape must be .* got 3.0"),
-        ("resnet32", {"widht": 8}, "options: width; got 'widht'; did you mean 'width'"),
-        ("resnet32", {"hidden": (8,)}, "resnet32 takes these options: width; got 'hidden'"),
-        ("resnext50-32x4d", {"width": 8}, "takes these options: none; got 'width'"),
-        ("resnet32", {"seed": 1.5}, "seed must be a whole number .* or None, got 1.5"),
-        ("resnet32", {"seed": -1}, "seed must be a whole number .* or None, got -1"),
-    ],
-)
-def test_bad_input(name: Any, arguments: dict[str, Any], message: str) -> None:
-    with pytest.raises(InputError, match=message):
-        build_network(name, **{"in_shape": IMAGE, **arguments})
-
-
 def test_statistics_of_published_weights() -> None:
     mean, std = input_statistics(build_network("resnext50-32x4d", in_shape=IMAGE))
     assert (mean, std) == ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))

@@ -9,7 +9,7 @@ from hypothesis import given, settings, strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy.stats import rankdata, zscore
 
-from curvewise import InputError, auc, ensemble_score
+from curvewise import auc, ensemble_score
 
 RNG = np.random.default_rng(0)
 SCORES = RNG.normal(size=(5, 40)) * [[1], [0.01], [300], [1], [2]] + [[0], [5], [-7], [1e6], [0]]
@@ -144,26 +144,3 @@ def test_memory_grows_with_samples_not_with_models(method):
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 12 * 5000 * 8  # a dozen vectors; all models in float64 would be 200
-
-
-@pytest.mark.parametrize(
-    ("scores", "message"),
-    [
-        ([1.0, 2.0], r"shape \(K, n\), none of them 0, got \(2,\)"),
-        (np.zeros((0, 3)), r"got \(0, 3\)"),
-        (np.zeros((3, 0)), r"got \(3, 0\)"),
-        ([[1.0, 2.0], [1.0]], "rows of unequal lengths"),
-        ([[1.0, 2.0], [1.0, np.nan]], "finite, got nan of model 1 at position 1"),
-        ([[np.inf, 2.0]], "finite, got inf of model 0 at position 0"),
-        ([["a", "b"]], "must hold numbers, got dtype"),
-    ],
-)
-@pytest.mark.parametrize("method", ["standardised", "rank"])
-def test_what_cannot_be_combined_is_refused(scores, message, method):
-    with pytest.raises(InputError, match=message):
-        ensemble_score(scores, method)
-
-
-def test_an_unknown_method_is_refused_with_the_nearest_name():
-    with pytest.raises(InputError, match="did you mean 'standardised'"):
-        ensemble_score(SCORES, "standardized")

@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 import curvewise as cw
-from curvewise.base.errors import InputError
-from curvewise.roc.guarantee import (
+from curvewise.roc.operating import (
     allowed_errors,
     first_unsafe,
     rows_needed,
@@ -112,15 +111,3 @@ def test_a_point_with_confidence_is_stricter_and_says_what_it_promises():
     assert few.threshold == -inf
     assert few.note == "TPR >= 0.95 with confidence 0.9 needs at least 45 positives, got 40"
     assert few.tpr == 1
-
-
-def test_promises_that_make_no_sense_are_refused():
-    y, score = [0, 0, 1], [0.1, 0.2, 0.3]
-    with pytest.raises(InputError, match="confidence goes with max_fpr or min_tpr"):
-        cw.choose_operating_point(y, score, cost_ratio=2, confidence=0.9)
-    with pytest.raises(InputError, match="confidence must lie strictly between 0 and 1, got 1"):
-        cw.choose_operating_point(y, score, max_fpr=0.1, confidence=1.0)
-    with pytest.raises(InputError, match="max_fpr must lie strictly between"):
-        cw.choose_operating_point(y, score, max_fpr=0.0, confidence=0.9)
-    with pytest.raises(InputError, match="with NaN"):
-        threshold_for_fpr([0.1, np.nan], 0.5, 0.5)

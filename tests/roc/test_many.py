@@ -6,8 +6,7 @@ from hypothesis import given, strategies as st
 from sklearn.metrics import recall_score, roc_auc_score
 
 import curvewise as cw
-from curvewise.base.errors import InputError
-from curvewise.roc.many import accuracy_by_frequency, macro_auc, one_vs_rest
+from curvewise.roc.metrics import accuracy_by_frequency, macro_auc, one_vs_rest
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(3, 6), st.booleans())
@@ -48,19 +47,3 @@ def test_accuracy_of_head_middle_and_tail():
     assert head == pytest.approx(np.mean([recalls[1], recalls[3], recalls[4]]))
     assert middle == pytest.approx(np.mean([recalls[5], recalls[0]]))
     assert tail == pytest.approx(np.mean([recalls[6], recalls[2]]))
-
-
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda: macro_auc([0, 1, 2], np.eye(2)), "got .3,. and .2, 2."),
-        (lambda: macro_auc([0, 1, 1], np.ones((3, 3))), "a column for each of 2 classes, got 3"),
-        (lambda: macro_auc([0, 1, 1], np.ones((3, 3)), classes=[0, 1, 2]), "got class"),
-        (lambda: accuracy_by_frequency([0, 1], [0], [1, 1]), "one shape"),
-        (lambda: accuracy_by_frequency([0, 1], [0, 1], [1, 1]), "3 classes or more, got 2"),
-        (lambda: accuracy_by_frequency([0, 1], [0, 1], [1, 1, 1]), "every class must occur"),
-    ],
-)
-def test_what_does_not_fit_is_refused(call, message):
-    with pytest.raises(InputError, match=message):
-        call()

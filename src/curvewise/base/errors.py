@@ -42,9 +42,9 @@ def require_number(name: str, value: float, low: float, high: float = INFINITY) 
     0.2
     """
     number = _number(name, value)
-    bounds = f">= {low:g}" if high == INFINITY else f"in [{low:g}, {high:g}]"
-    fits = low <= number <= high and abs(number) < INFINITY
-    require(fits, f"{name} must be {bounds} and finite, got {number:g}")
+    if not (low <= number <= high and abs(number) < INFINITY):
+        bounds = f">= {low:g}" if high == INFINITY else f"in [{low:g}, {high:g}]"
+        raise InputError(f"{name} must be {bounds} and finite, got {number:g}")
     return number
 
 

@@ -24,7 +24,7 @@ from curvewise.losses.family import LossFamily
 from curvewise.networks.conditioning import Conditioned
 from curvewise.networks.registry import Normalization
 from curvewise.roc.curve import auc
-from curvewise.roc.many import macro_auc
+from curvewise.roc.metrics import macro_auc
 from curvewise.training.batches import Samples
 from curvewise.training.stacked_network import StackedNetwork, layers_of
 

@@ -12,11 +12,12 @@ from sklearn.utils import check_consistent_length
 from curvewise.base.errors import InputError, require_open
 from curvewise.estimator.classifier import FamilyClassifier
 from curvewise.estimator.inputs import checked_labels
-from curvewise.roc.guarantee import first_unsafe, promise_note
 from curvewise.roc.operating import (
     OperatingPoint,
     choose_operating_point,
+    first_unsafe,
     operating_point,
+    promise_note,
 )
 
 Array = NDArray[Any]

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from curvewise.base.errors import InputError
-from curvewise.roc.curve import RocBand, RocCurve
-from curvewise.roc.inputs import Floats
+from curvewise.roc.curve import Floats, RocBand, RocCurve
 from curvewise.roc.operating import OperatingPoint
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ from curvewise.figures.sheets import (
     new_sheet,
     split,
 )
-from curvewise.roc.inputs import Floats
+from curvewise.roc.curve import Floats
 from curvewise.stats.variance import polynomial_fit
 
 if TYPE_CHECKING:

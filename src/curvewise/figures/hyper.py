@@ -9,7 +9,7 @@ import numpy as np
 from curvewise.base.errors import InputError
 from curvewise.figures.controls import DOT, new_panels
 from curvewise.figures.curves import color_of, draw_box, plot_spread
-from curvewise.roc.inputs import Floats
+from curvewise.roc.curve import Floats
 from curvewise.stats.bands import PercentileBand
 from curvewise.stats.variance import PolynomialFit
 

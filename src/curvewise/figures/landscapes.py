@@ -10,7 +10,7 @@ from curvewise.figures.curves import color_of, figure_of, new_axes
 from curvewise.figures.panels import panel_axes
 from curvewise.figures.sheets import WIDTH, Sheet, new_sheet
 from curvewise.losses.landscape import Landscape, break_even, loss_landscape
-from curvewise.roc.inputs import Floats
+from curvewise.roc.curve import Floats
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -16,8 +16,7 @@ from curvewise.figures.curves import (
     place_legend,
     require_named,
 )
-from curvewise.roc.curve import RocCurve
-from curvewise.roc.inputs import Labels, check_scored
+from curvewise.roc.curve import Labels, RocCurve, check_scored
 from curvewise.roc.metrics import probability_bins
 from curvewise.roc.operating import OperatingPoint, rate_interval
 

@@ -12,7 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from curvewise.base.errors import InputError, require_number, require_open
+from curvewise.base.errors import require, require_number, require_open
 from curvewise.losses.factors import check_class_counts
 from curvewise.losses.vector_scaling import at_least_float32
 
@@ -122,7 +122,6 @@ class FixedObjective(nn.Module, ABC):
         """Return n draws of a lambda without entries, shape (n, 0)."""
         return torch.zeros(n, 0)
 
-    @abstractmethod
     def loss(
         self,
         logits: Tensor,
@@ -133,10 +132,16 @@ class FixedObjective(nn.Module, ABC):
         sample_weight: Tensor | None = None,
     ) -> Tensor:
         """Return the loss of logits (..., n, C); lambda has no entries."""
+        return self._loss(logits, target, class_counts, sample_weight)
 
     def forward(self, logits: Tensor, target: Tensor, class_counts: Sequence[float] = ()) -> Tensor:
         """Return the loss as a plain module does: ``FocalLoss()(logits, target)``."""
-        return self.loss(logits, target, torch.zeros(0), class_counts=class_counts)
+        return self._loss(logits, target, class_counts, None)
+
+    @abstractmethod
+    def _loss(
+        self, logits: Tensor, target: Tensor, counts: Sequence[float], weight: Tensor | None
+    ) -> Tensor: ...
 
 
 class FocalLoss(FixedObjective):
@@ -146,17 +151,10 @@ class FocalLoss(FixedObjective):
         super().__init__()
         self.focus = require_number("focus", focus, 0)
 
-    def loss(
-        self,
-        logits: Tensor,
-        target: Tensor,
-        lam: Tensor,
-        *,
-        class_counts: Sequence[float],
-        sample_weight: Tensor | None = None,
+    def _loss(
+        self, logits: Tensor, target: Tensor, counts: Sequence[float], weight: Tensor | None
     ) -> Tensor:
-        """Return the focal loss of logits (..., n, C)."""
-        return focal_loss(logits, target, focus=self.focus, sample_weight=sample_weight)
+        return focal_loss(logits, target, focus=self.focus, sample_weight=weight)
 
 
 class LDAMLoss(FixedObjective):
@@ -167,24 +165,11 @@ class LDAMLoss(FixedObjective):
         self.max_margin = require_number("max_margin", max_margin, 0)
         self.scale = require_number("scale", scale, 0)
 
-    def loss(
-        self,
-        logits: Tensor,
-        target: Tensor,
-        lam: Tensor,
-        *,
-        class_counts: Sequence[float],
-        sample_weight: Tensor | None = None,
+    def _loss(
+        self, logits: Tensor, target: Tensor, counts: Sequence[float], weight: Tensor | None
     ) -> Tensor:
-        """Return the LDAM loss of logits (..., n, C)."""
-        return ldam_loss(
-            logits,
-            target,
-            class_counts=class_counts,
-            max_margin=self.max_margin,
-            scale=self.scale,
-            sample_weight=sample_weight,
-        )
+        held = {"max_margin": self.max_margin, "scale": self.scale}
+        return ldam_loss(logits, target, class_counts=counts, sample_weight=weight, **held)
 
 
 class AUCMarginLoss(FixedObjective):
@@ -202,20 +187,11 @@ class AUCMarginLoss(FixedObjective):
         self.mean_negative = nn.Parameter(torch.zeros(()))
         self.dual = nn.Parameter(torch.zeros(()))
 
-    def loss(
-        self,
-        logits: Tensor,
-        target: Tensor,
-        lam: Tensor,
-        *,
-        class_counts: Sequence[float],
-        sample_weight: Tensor | None = None,
+    def _loss(
+        self, logits: Tensor, target: Tensor, counts: Sequence[float], weight: Tensor | None
     ) -> Tensor:
-        """Return the loss of logits (..., n, 2)."""
-        counts = check_class_counts(class_counts)
-        if len(counts) != 2:
-            raise InputError(f"the AUC margin loss needs two classes, got {len(counts)}")
-        negatives, positives = counts
+        counts = check_class_counts(counts)
+        require(len(counts) == 2, f"the AUC margin loss needs two classes, got {len(counts)}")
         logits = at_least_float32(logits)
         with torch.no_grad():
             self.dual.clamp_(min=0)
@@ -225,7 +201,7 @@ class AUCMarginLoss(FixedObjective):
             mean_positive=self.mean_positive,
             mean_negative=self.mean_negative,
             dual=2 * self.dual.detach() - self.dual,  # same value, gradient reversed
-            positive_rate=positives / (positives + negatives),
+            positive_rate=counts[1] / (counts[1] + counts[0]),
             margin=self.margin,
-            sample_weight=sample_weight,
+            sample_weight=weight,
         )

@@ -18,39 +18,33 @@ difference is the same constant for all classes and cancels in the softmax.
 
 from collections.abc import Sequence
 from functools import lru_cache
-from math import isfinite, log
+from math import inf, log
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-from curvewise.base.errors import InputError, require_number
+from curvewise.base.errors import InputError, require, require_number
 
 Hyperparameter = float | Tensor
 ClassWeights = Sequence[float]
-
-
-class TwoClassForm(NamedTuple):
-    """The margin of class 1 over class 0 is ``logits @ direction + offset``; sign is (-1, 1)."""
-
-    sign: Tensor
-    direction: Tensor
-    offset: Tensor
 
 
 class ClassFactors(NamedTuple):
     """Factors with a trailing class dimension, broadcasting over (..., n, C) logits.
 
     With `anchor`, where there is one, ``scale * z + shift`` is ``lerp(anchor, z, scale)``, one
-    operation instead of two. `constant` says that the factors came from numbers, so that they
-    have shape (C,) and no gradient; `maybe_zero` that some weight may be 0.
+    operation instead of two. `two_class` is (sign, direction, offset): the margin of class 1 over
+    class 0 is ``logits @ direction + offset``, and sign is (-1, 1). `constant` says that the
+    factors came from numbers, so that they have shape (C,) and no gradient; `maybe_zero` that some
+    weight may be 0.
     """
 
     scale: Tensor
     shift: Tensor
     weight: Tensor
     expected_weight: Tensor
-    two_class: TwoClassForm | None
+    two_class: tuple[Tensor, Tensor, Tensor] | None
     anchor: Tensor | None
     constant: bool
     maybe_zero: bool
@@ -59,26 +53,23 @@ class ClassFactors(NamedTuple):
 def check_class_counts(class_counts: Sequence[float] | Tensor) -> tuple[float, ...]:
     """Return the class counts as floats: at least two of them, all positive."""
     try:
-        if isinstance(class_counts, str):
-            raise TypeError
-        counts = tuple(float(count) for count in class_counts)
+        counts = () if isinstance(class_counts, str) else tuple(map(float, class_counts))
     except (TypeError, ValueError):
+        counts = ()
+    if len(counts) < 2 or not all(0 < count < inf for count in counts):
         raise InputError(
             f"class_counts must hold two or more positive numbers, got {class_counts!r}"
-        ) from None
-    if len(counts) < 2 or not all(count > 0 and isfinite(count) for count in counts):
-        raise InputError(f"class_counts must hold two or more positive numbers, got {list(counts)}")
+        )
     return counts
 
 
 def check_class_weights(weights: ClassWeights, n_classes: int) -> tuple[float, ...]:
     """Return given class weights as floats: one per class, none negative, not all zero."""
     values = tuple(require_number("each class weight in omega", w, 0) for w in weights)
-    if len(values) != n_classes or not any(values):
-        raise InputError(
-            f"omega as class weights must have {n_classes} values that are not all zero, "
-            f"got {list(values)}"
-        )
+    require(
+        len(values) == n_classes and any(values),
+        f"omega as class weights must have {n_classes} values that are not all zero, got {values}",
+    )
     return values
 
 
@@ -124,7 +115,7 @@ def class_factors(
         shift=shift,
         weight=weight,
         expected_weight=expected_weight[..., 0],
-        two_class=TwoClassForm(pair[0], pair[1], pair[2][..., 0]) if pair else None,
+        two_class=(pair[0], pair[1], pair[2][..., 0]) if pair else None,
         anchor=None,
         constant=constant,
         maybe_zero=not constant or 0 in weights,
@@ -137,30 +128,38 @@ def _tensors(columns: list[list[Any]], like: Tensor) -> Sequence[Tensor]:
         flat = [value for values in columns for value in values]  # one tensor to make, not seven
         whole = torch.tensor(flat, dtype=like.dtype, device=like.device)
         return list(torch.split_with_sizes(whole, [len(values) for values in columns]))
-    made = []
-    for values in columns:
+
+    def stacked(values: list[Any]) -> Tensor:
         parts = [torch.as_tensor(value, dtype=like.dtype, device=like.device) for value in values]
         wide = torch.broadcast_tensors(*parts)  # type: ignore[no-untyped-call]
-        made.append(torch.stack(wide, dim=-1))
-    return made
+        return torch.stack(wide, dim=-1)
+
+    return [stacked(values) for values in columns]
+
+
+def remembered_factors(
+    counts: tuple[float, ...],
+    omega: Hyperparameter | ClassWeights,
+    gamma: Hyperparameter,
+    tau: Hyperparameter,
+    like: Tensor,
+) -> ClassFactors:
+    """Return `class_factors`; those of numbers are remembered, and have an anchor if they can."""
+    drawn = any(isinstance(value, Tensor) for value in (omega, gamma, tau))
+    if drawn or torch.compiler.is_compiling():
+        return class_factors(counts, omega, gamma, tau, like)
+    fixed = tuple(omega) if isinstance(omega, Sequence) else omega
+    return _fixed_factors(counts, fixed, gamma, tau, like.dtype, like.device)
 
 
 @lru_cache(maxsize=1024)
-def fixed_factors(
-    counts: tuple[float, ...],
-    omega: float | tuple[float, ...],
-    gamma: float,
-    tau: float,
-    dtype: torch.dtype,
-    device: torch.device,
+def _fixed_factors(
+    counts: tuple[float, ...], omega: Any, gamma: Any, tau: Any, dtype: Any, device: Any
 ) -> ClassFactors:
-    """Return `class_factors` of numbers, remembered, with an anchor where all classes have one.
-
-    The anchor is computed with the rounded scale, so that lerp's (1 - scale) gives the shift back
-    to the last digit even where the scale is nearly 1.
-    """
     like = torch.empty((), dtype=dtype, device=device)
     factors = class_factors(counts, omega, gamma, tau, like)
+    # An anchor of all classes is computed with the rounded scale, so that lerp's (1 - scale) gives
+    # the shift back to the last digit even where the scale is nearly 1.
     pairs = list(zip(factors.scale.tolist(), factors.shift.tolist(), strict=True))
     if any(scale == 1 and shift != 0 for scale, shift in pairs):
         return factors

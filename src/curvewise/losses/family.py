@@ -5,7 +5,7 @@ a lambda of length 0. `Objective` is all that training asks for.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import KW_ONLY, asdict, dataclass
 from fractions import Fraction
 from functools import cached_property
 from typing import Any, Protocol, runtime_checkable
@@ -14,13 +14,21 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from curvewise.base.errors import InputError, did_you_mean, require_choice, require_number
+from curvewise.base.errors import (
+    INFINITY,
+    InputError,
+    did_you_mean,
+    require,
+    require_choice,
+    require_number,
+    require_whole,
+)
 from curvewise.losses.factors import check_class_counts, check_class_weights
 from curvewise.losses.vector_scaling import (
     REDUCTIONS,
     check_labels,
     check_logits,
-    check_target,
+    check_per_sample,
     unchecked_vs_loss,
 )
 
@@ -77,8 +85,7 @@ class LinearDensity:
     def __post_init__(self) -> None:
         low = require_number("low", self.low, -1e30)
         high = require_number("high", self.high, -1e30)
-        if not low < high:
-            raise InputError(f"high must be greater than low = {low:g}, got {high:g}")
+        require(low < high, f"high must be greater than low = {low:g}, got {high:g}")
         height = require_number("height_at_high", self.height_at_high, 0, 2 / (high - low))
         for name, value in (("low", low), ("high", high), ("height_at_high", height)):
             object.__setattr__(self, name, value)  # plain floats, whatever kind of number came
@@ -132,20 +139,21 @@ class LinearDensity:
         return draws
 
 
-def _number(value: Any) -> Any:
-    """Return a tensor's value as a number where that loses nothing (no gradient, no vmap)."""
-    if not isinstance(value, Tensor) or value.requires_grad:
-        return value
-    try:
-        return value.item()
-    except RuntimeError:
-        return value
-
-
 def _array(values: Values) -> Values:
     return values if isinstance(values, Tensor) else np.asarray(values, dtype=np.float64)
 
 
+def require_setting(name: str, value: float | LinearDensity) -> float | LinearDensity:
+    """Return a number, or a density, if omega, gamma or another setting of a loss can be that."""
+    high = 1.0 if name == "omega" else INFINITY
+    if not isinstance(value, LinearDensity):
+        return require_number(name, value, 0, high)
+    require_number(f"low of {name}", value.low, 0, high)
+    require_number(f"high of {name}", value.high, 0, high)
+    return value
+
+
+@dataclass(frozen=True)
 class LossFamily:
     """The vector-scaling losses with some of omega, gamma, tau fixed and the others drawn.
 
@@ -159,25 +167,25 @@ class LossFamily:
     tensor([3.])
     """
 
-    def __init__(
-        self,
-        omega: float | Sequence[float] | LinearDensity = 0.5,
-        gamma: float | LinearDensity = 0.0,
-        tau: float | LinearDensity = 0.0,
-        *,
-        reduction: str = "weighted_mean",
-    ) -> None:
-        if isinstance(omega, Sequence) and not isinstance(omega, str):
-            omega = check_class_weights(omega, len(omega))
-        self.settings: dict[str, Any] = {"omega": omega, "gamma": gamma, "tau": tau}
-        self.reduction = require_choice("reduction", reduction, REDUCTIONS)
+    omega: float | Sequence[float] | LinearDensity = 0.5
+    gamma: float | LinearDensity = 0.0
+    tau: float | LinearDensity = 0.0
+    _: KW_ONLY
+    reduction: str = "weighted_mean"
+
+    def __post_init__(self) -> None:
+        require_choice("reduction", self.reduction, REDUCTIONS)
         for name, value in self.settings.items():
-            high = 1.0 if name == "omega" else float("inf")
-            if isinstance(value, LinearDensity):
-                require_number(f"low of {name}", value.low, 0, high)
-                require_number(f"high of {name}", value.high, 0, high)
-            elif name != "omega" or not isinstance(value, tuple):
-                self.settings[name] = require_number(name, value, 0, high)
+            if name == "omega" and isinstance(value, Sequence) and not isinstance(value, str):
+                checked: Any = check_class_weights(value, len(value))
+            else:
+                checked = require_setting(name, value)
+            object.__setattr__(self, name, checked)  # plain floats, whatever kind of number came
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """Omega, gamma and tau, fixed or a density."""
+        return {"omega": self.omega, "gamma": self.gamma, "tau": self.tau}
 
     @property
     def drawn(self) -> tuple[str, ...]:
@@ -194,8 +202,7 @@ class LossFamily:
 
         One draw serves a mini-batch, as in the paper; n draws give each sample its own.
         """
-        if n < 1:
-            raise InputError(f"draw needs n >= 1, got {n}")
+        require_whole("n", n)
         if not self.drawn:
             return torch.zeros(n, 0)
         columns = [self.settings[name].sample(n, generator=generator) for name in self.drawn]
@@ -203,19 +210,12 @@ class LossFamily:
 
     def at(self, **values: float) -> Tensor:
         """Return lambda, shape (d,), at the given values: ``family.at(tau=3.0)``."""
+        entries = f"lambda of this family has the entries {list(self.drawn)}"
         for name in values:
-            if name not in self.drawn:
-                raise InputError(
-                    f"lambda of this family has the entries {list(self.drawn)}, got {name!r}"
-                    f"{did_you_mean(name, self.drawn)}"
-                )
-        missing = [name for name in self.drawn if name not in values]
-        if missing:
-            raise InputError(f"at() needs a value for {', '.join(missing)}, got {values}")
-        bounds = {"omega": 1.0}
-        return torch.tensor(
-            [require_number(n, values[n], 0, bounds.get(n, float("inf"))) for n in self.drawn]
-        )
+            near = did_you_mean(name, self.drawn)
+            require(name in self.drawn, f"{entries}, got {name!r}{near}")
+        require(len(values) == len(self.drawn), f"{entries}, got {values}")
+        return torch.tensor([require_setting(name, values[name]) for name in self.drawn])
 
     def hyperparameters(self, lam: Tensor) -> dict[str, Any]:
         """Return omega, gamma, tau at lambda (..., d): fixed ones as they are, drawn ones (...)."""
@@ -251,7 +251,7 @@ class LossFamily:
         """
         counts = check_class_counts(class_counts)
         check_logits(logits, len(counts))
-        check_target(target, logits.shape[:-1])
+        check_per_sample("target", target, logits.shape[:-1])
         if target.device.type == "cpu":
             check_labels(target, len(counts))
         values = self.hyperparameters(lam)
@@ -290,15 +290,12 @@ class LossFamily:
         """Yield nothing: the family has no parameters of its own."""
         return iter(())
 
-    def __repr__(self) -> str:
-        inside = ", ".join(f"{name}={value!r}" for name, value in self.settings.items())
-        return f"LossFamily({inside}, reduction={self.reduction!r})"
 
-    def _key(self) -> tuple[Any, ...]:
-        return (*self.settings.values(), self.reduction)
-
-    def __eq__(self, other: object) -> bool:
-        return self._key() == other._key() if isinstance(other, LossFamily) else NotImplemented
-
-    def __hash__(self) -> int:
-        return hash(self._key())
+def _number(value: Any) -> Any:
+    """Return a tensor's value as a number where that loses nothing (no gradient, no vmap)."""
+    if not isinstance(value, Tensor) or value.requires_grad:
+        return value
+    try:
+        return value.item()
+    except RuntimeError:
+        return value

@@ -17,7 +17,13 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import brentq
 from torch import Tensor
 
-from curvewise.base.errors import InputError, require_number, require_open
+from curvewise.base.errors import (
+    INFINITY,
+    require,
+    require_number,
+    require_open,
+    require_whole,
+)
 from curvewise.losses.factors import (
     ClassWeights,
     Hyperparameter,
@@ -25,10 +31,10 @@ from curvewise.losses.factors import (
     class_factors,
 )
 from curvewise.losses.vector_scaling import (
+    VSLoss,
     at_least_float32,
     check_hyperparameters,
     check_logits,
-    vs_loss,
 )
 
 Floats = NDArray[np.float64]
@@ -125,9 +131,8 @@ def loss_landscape(
     >>> found.difference.round(2).tolist()
     [[1.15, 3.65, 6.15], [-1.35, 1.15, 3.65], [-3.85, -1.35, 1.15]]
     """
-    require_open("reach", reach, 0, float("inf"))
-    if points < 2:
-        raise InputError(f"points must be at least 2, got {points}")
+    require_open("reach", reach, 0, INFINITY)
+    require_whole("points", points, 2)
     line = break_even(beta, omega, gamma, tau)
     z = np.linspace(-reach, reach, points)
     z0, z1 = np.meshgrid(z, z)
@@ -146,19 +151,9 @@ def label_costs(
 ) -> tuple[Floats, Floats]:
     """Return the losses of logits (n, 2) if all labels were 0, and if all were 1."""
     values = torch.from_numpy(np.asarray(logits, dtype=np.float64))
-    costs = [
-        vs_loss(
-            values,
-            torch.full((len(values),), label),
-            class_counts=(beta, 1),
-            omega=omega,
-            gamma=gamma,
-            tau=tau,
-            reduction="none",
-        ).numpy()
-        for label in (0, 1)
-    ]
-    return costs[0], costs[1]
+    loss = VSLoss((beta, 1), omega, gamma, tau, reduction="none")
+    majority = torch.zeros(len(values), dtype=torch.int64)
+    return loss(values, majority).numpy(), loss(values, majority + 1).numpy()
 
 
 def separated(landscape: Landscape) -> tuple[int, int]:
@@ -171,7 +166,7 @@ def separated(landscape: Landscape) -> tuple[int, int]:
     (25, 25)
     """
     z0, z1 = np.meshgrid(landscape.z, landscape.z)
-    below = landscape.line.slope * z0 + landscape.line.intercept - z1
+    below = landscape.line.z1(z0) - z1
     off = np.abs(below) > ON_THE_LINE
     agree = np.sign(below) == np.sign(landscape.difference)
     return int((agree & off).sum()), int(off.sum())
@@ -187,8 +182,8 @@ def weighted_cross_entropy(omega: float, p1: ArrayLike) -> tuple[Floats, Floats]
     [0.0693, 0.6238]
     """
     scores = np.asarray(p1, dtype=np.float64)
-    if not ((scores > 0) & (scores < 1)).all():
-        raise InputError(f"p1 must lie strictly between 0 and 1, got {p1!r}")
+    inside = ((scores > 0) & (scores < 1)).all()
+    require(inside, f"p1 must lie strictly between 0 and 1, got {p1!r}")
     log_odds = np.log(scores) - np.log1p(-scores)
     logits = np.stack([np.zeros(scores.size), log_odds.ravel()], axis=-1)
     majority, minority = label_costs(logits, 2, omega=omega)
@@ -243,11 +238,11 @@ def calibrated_log_odds(
     check_hyperparameters(omega, gamma, tau, logits.shape)
     logits = at_least_float32(logits)
     factors = class_factors(counts, omega, gamma, tau, like=logits)
-    if bool((factors.weight <= 0).any()):
-        raise InputError(
-            "omega must lie strictly between 0 and 1: a class of weight 0 has no probability, "
-            f"got {omega}"
-        )
+    require(
+        (factors.weight > 0).all(),
+        "omega must lie strictly between 0 and 1: a class of weight 0 has no probability, "
+        f"got {omega}",
+    )
     log_odds = logits * factors.scale + factors.shift - factors.weight.log()
     if prior is not None:
         log_odds = log_odds + _prior_shift(prior, counts).to(logits)
@@ -282,16 +277,12 @@ def calibrated_probability(
 
 def _prior_shift(prior: float | Sequence[float], counts: tuple[float, ...]) -> Tensor:
     """Return log(prior / training frequency) per class."""
-    if isinstance(prior, Sequence):
-        values = [require_open("each prior", value, 0, 1) for value in prior]
-        if len(values) != len(counts) or abs(sum(values) - 1) > 1e-6:
-            raise InputError(
-                f"prior must hold {len(counts)} probabilities that sum to 1, got {values}"
-            )
-    elif len(counts) == 2:
+    if len(counts) == 2 and not isinstance(prior, Sequence):
         positive = require_open("prior", prior, 0, 1)
-        values = [1 - positive, positive]
-    else:
-        raise InputError(f"prior must hold {len(counts)} probabilities, got {prior!r}")
+        prior = [1 - positive, positive]
+    values = prior if isinstance(prior, Sequence) else []
+    values = [require_open("each prior", value, 0, 1) for value in values]
+    fits = len(values) == len(counts) and abs(sum(values) - 1) < 1e-6
+    require(fits, f"prior must hold {len(counts)} probabilities that sum to 1, got {prior!r}")
     shift = [log(p) - log(n / sum(counts)) for p, n in zip(values, counts, strict=True)]
     return torch.tensor(shift, dtype=torch.float64)

@@ -13,10 +13,16 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from curvewise.base.errors import InputError, did_you_mean, require_choice, require_number
+from curvewise.base.errors import (
+    InputError,
+    did_you_mean,
+    require,
+    require_choice,
+    require_number,
+)
 from curvewise.losses.baselines import AUCMarginLoss, FocalLoss, LDAMLoss
 from curvewise.losses.factors import check_class_counts
-from curvewise.losses.family import LinearDensity, LossFamily, Objective
+from curvewise.losses.family import LinearDensity, LossFamily, Objective, require_setting
 
 Setting = float | str  # a number, or a density as a text
 Grid = Mapping[str, tuple[Setting, ...]]
@@ -35,7 +41,8 @@ class ConstantFilm(LossFamily):
     """
 
     def __init__(self, omega: float = 0.5, gamma: float = 0.0, tau: float = 0.0) -> None:
-        super().__init__(omega, gamma, require_number("tau", tau, 0))
+        self.constant = require_number("tau", tau, 0)
+        super().__init__(omega, gamma, self.constant)
 
     @property
     def drawn(self) -> tuple[str, ...]:
@@ -45,22 +52,16 @@ class ConstantFilm(LossFamily):
     @property
     def ranges(self) -> tuple[tuple[float, float], ...]:
         """A range with the constant at its top, since scaling lambda divides by the width."""
-        return ((self.settings["tau"] - 1.0, self.settings["tau"]),)
+        return ((self.constant - 1.0, self.constant),)
 
     def draw(self, n: int, *, generator: torch.Generator | None = None) -> Tensor:
         """Return the constant n times, shape (n, 1)."""
-        return torch.full((n, 1), self.settings["tau"], dtype=torch.get_default_dtype())
+        return torch.full((n, 1), self.constant, dtype=torch.get_default_dtype())
 
     def hyperparameters(self, lam: Tensor) -> dict[str, Any]:
         """Return the fixed omega, gamma, tau, whatever lambda (..., 1) is."""
         super().hyperparameters(lam)  # for its check of the shape
-        return dict(self.settings)
-
-    def _key(self) -> tuple[Any, ...]:
-        return ("constant-film", *super()._key())
-
-    def __repr__(self) -> str:
-        return super().__repr__().replace("LossFamily", "ConstantFilm")
+        return self.settings
 
 
 def _by_frequency(class_counts: Sequence[float]) -> dict[str, float]:
@@ -112,7 +113,7 @@ METHODS = {
 }
 # The kind of an objective in a model file: a method's name, where it has a loss of its own.
 VECTOR_SCALING = "vector-scaling"
-KINDS = {name: made.loss for name, made in METHODS.items() if made.loss is not LossFamily}
+KINDS = {name: method.loss for name, method in METHODS.items() if method.loss is not LossFamily}
 
 
 def make_objective(
@@ -129,10 +130,8 @@ def make_objective(
         name: parse_setting(name, value) if isinstance(value, str) else value
         for name, value in normal_settings(method, settings).items()
     }
-    made = METHODS[method]
-    if made.from_counts is not None:
-        values |= made.from_counts(class_counts)
-    return made.loss(**values)
+    of_counts = METHODS[method].from_counts
+    return METHODS[method].loss(**values, **(of_counts(class_counts) if of_counts else {}))
 
 
 def describe_objective(objective: Objective) -> dict[str, Any]:
@@ -183,13 +182,13 @@ def structure(method: str, settings: Mapping[str, Any]) -> tuple[str, tuple[str,
     >>> structure("ce", {}) == structure("vs", {"tau": 2.0})
     True
     """
-    made = METHODS[require_choice("method", method, METHODS)]
-    if made.loss is ConstantFilm:
-        return method, ("tau",), True
     values = normal_settings(method, settings)
-    kind = VECTOR_SCALING if made.loss is LossFamily else f"{method} {values}"
+    loss, film = METHODS[method].loss, METHODS[method].film
+    if loss is ConstantFilm:
+        return method, ("tau",), film
+    kind = VECTOR_SCALING if loss is LossFamily else f"{method} {values}"
     drawn = tuple(name for name, value in values.items() if isinstance(value, str))
-    return kind, drawn, made.film
+    return kind, drawn, film
 
 
 def normal_settings(method: str, settings: Mapping[str, Any]) -> dict[str, Setting]:
@@ -198,41 +197,36 @@ def normal_settings(method: str, settings: Mapping[str, Any]) -> dict[str, Setti
     >>> normal_settings("lct", {"tau": "0:3.0:.33", "omega": 1})
     {'omega': 1.0, 'gamma': 0.0, 'tau': '0:3:0.33'}
     """
-    made = METHODS[require_choice("method", method, METHODS)]
+    defaults = METHODS[require_choice("method", method, METHODS)].settings
     for name in settings:
-        if name not in made.settings:
+        if name not in defaults:
             raise InputError(foreign_setting(method, name))
     values: dict[str, Setting] = {
         name: normal_setting(method, name, settings.get(name, default))
-        for name, default in made.settings.items()
+        for name, default in defaults.items()
     }
-    if made.draws and not any(isinstance(value, str) for value in values.values()):
+    if METHODS[method].draws and not any(isinstance(value, str) for value in values.values()):
         raise InputError(needs_density(method, values))
     return values
 
 
 def normal_setting(method: str, name: str, value: Any) -> Setting:
     """Return one checked setting of a method: a float, or a density as `density_text`."""
-    parsed = parse_setting(name, value) if isinstance(value, str) else value
-    high = 1.0 if name == "omega" else float("inf")
+    parsed = require_setting(name, parse_setting(name, value) if isinstance(value, str) else value)
     if not isinstance(parsed, LinearDensity):
-        if isinstance(parsed, bool):
-            raise InputError(f"{name} must be a number, got {parsed}")
-        return require_number(name, parsed, 0, high) + 0.0  # -0.0 becomes 0.0
-    if not METHODS[method].draws:
-        drawing = [made.name for made in METHODS.values() if made.draws]
-        raise InputError(
-            f"{name} of {method} must be a number, got the density {value!r}; "
-            f"densities are for {' and '.join(drawing)}"
-        )
-    for end in ("low", "high"):
-        require_number(f"{end} of {name}", getattr(parsed, end), 0, high)
+        return parsed + 0.0  # -0.0 becomes 0.0
+    drawing = [known.name for known in METHODS.values() if known.draws]
+    require(
+        method in drawing,
+        f"{name} of {method} must be a number, got the density {value!r}; "
+        f"densities are for {' and '.join(drawing)}",
+    )
     return density_text(parsed)
 
 
 def foreign_setting(method: str, name: str, others: Sequence[str] = ()) -> str:
     """Return the sentence that a name is no setting of a method; `others` may be meant too."""
-    owners = [made.name for made in METHODS.values() if name in made.settings]
+    owners = [known.name for known in METHODS.values() if name in known.settings]
     if owners:
         return f"{name} belongs to {', '.join(owners)}, not to {method}"
     known = [*METHODS[method].settings, *others]
@@ -255,16 +249,11 @@ def parse_setting(name: str, text: str) -> float | LinearDensity:
     """
     try:
         numbers = [float(part) for part in text.split(":")]
-    except ValueError:
-        numbers = []
-    if len(numbers) not in (1, 3):
-        raise InputError(f"{name} must be a number or LOW:HIGH:HEIGHT, got {text!r}")
-    if len(numbers) == 1:
-        return numbers[0]
-    try:
-        return LinearDensity(*numbers)
+        return numbers[0] if len(numbers) == 1 else LinearDensity(*numbers)
     except InputError as error:
         raise InputError(f"{name} = {text}: {error}") from None
+    except (TypeError, ValueError):
+        raise InputError(f"{name} must be a number or LOW:HIGH:HEIGHT, got {text!r}") from None
 
 
 def density_text(density: LinearDensity) -> str:

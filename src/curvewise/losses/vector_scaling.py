@@ -15,13 +15,19 @@ majority, it is the paper's
 """
 
 from collections.abc import Sequence
-from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from curvewise.base.errors import InputError, require_choice, require_number
+from curvewise.base.errors import (
+    INFINITY,
+    InputError,
+    require,
+    require_choice,
+    require_number,
+    require_type,
+)
 from curvewise.losses.factors import (
     ClassFactors,
     ClassWeights,
@@ -29,7 +35,7 @@ from curvewise.losses.factors import (
     check_class_counts,
     check_class_weights,
     class_factors,
-    fixed_factors,
+    remembered_factors,
 )
 
 REDUCTIONS = ("none", "sum", "mean", "weighted_mean", "expected_mean")
@@ -82,24 +88,19 @@ def vs_loss(
     counts = check_class_counts(class_counts)
     require_choice("reduction", reduction, REDUCTIONS)
     check_logits(logits, len(counts))
-    check_target(target, logits.shape[:-1])
+    check_per_sample("target", target, logits.shape[:-1])
     if target.is_floating_point() or target.dtype in (torch.bool, torch.complex64):
         raise InputError(f"target must have an integer dtype, got {target.dtype}")
-    if target.numel() == 0:
-        raise InputError("logits must hold at least one sample, got none")
+    require(target.numel(), "logits must hold at least one sample, got none")
     check_labels(target, len(counts))
     check_hyperparameters(omega, gamma, tau, logits.shape)
     if sample_weight is not None:
-        check_batch_weight(sample_weight, logits.shape[:-1])
-    drawn = any(isinstance(value, Tensor) for value in (omega, gamma, tau))
-    if drawn or torch.compiler.is_compiling():
-        return unchecked_vs_loss(
-            logits, target, counts, omega, gamma, tau, reduction, sample_weight
-        )
-    logits, target = at_least_float32(logits), target.long()
-    fixed: Any = tuple(omega) if isinstance(omega, Sequence) else omega
-    factors = fixed_factors(counts, fixed, gamma, tau, logits.dtype, logits.device)
-    return scaled_cross_entropy(logits, target, factors, reduction, sample_weight)
+        check_per_sample("sample_weight", sample_weight, logits.shape[:-1])
+        for extreme in _extremes(sample_weight):
+            require_number("sample_weight", extreme, 0)
+    logits = at_least_float32(logits)
+    factors = remembered_factors(counts, omega, gamma, tau, like=logits)
+    return scaled_cross_entropy(logits, target.long(), factors, reduction, sample_weight)
 
 
 def unchecked_vs_loss(
@@ -143,22 +144,15 @@ class VSLoss(nn.Module):
         self.gamma = require_number("gamma", gamma, 0)
         self.tau = require_number("tau", tau, 0)
         self.reduction = require_choice("reduction", reduction, REDUCTIONS)
-        self._factors = self._factors_like(torch.zeros(()))
 
     def forward(self, logits: Tensor, target: Tensor) -> Tensor:
         """Return the loss of logits (..., n, C) against target (n,) or (..., n)."""
         check_logits(logits, len(self.class_counts))
-        scale = self._factors.scale
-        if scale.dtype != logits.dtype or scale.device != logits.device:
-            logits = at_least_float32(logits)
-            self._factors = self._factors_like(logits)
-        return scaled_cross_entropy(logits, target.long(), self._factors, self.reduction)
-
-    def _factors_like(self, like: Tensor) -> ClassFactors:
-        settings = (self.class_counts, self.omega, self.gamma, self.tau)
-        if torch.compiler.is_compiling():
-            return class_factors(*settings, like)
-        return fixed_factors(*settings, like.dtype, like.device)
+        logits = at_least_float32(logits)
+        factors = remembered_factors(
+            self.class_counts, self.omega, self.gamma, self.tau, like=logits
+        )
+        return scaled_cross_entropy(logits, target.long(), factors, self.reduction)
 
     def extra_repr(self) -> str:
         """Show the settings in ``print(module)``."""
@@ -256,31 +250,26 @@ def at_least_float32(logits: Tensor) -> Tensor:
 
 def check_logits(logits: Tensor, n_classes: int) -> None:
     """Raise unless logits (..., n, C) have a column for each of so many classes."""
-    if not isinstance(logits, Tensor):
-        raise InputError(f"logits must be a tensor, got {type(logits).__name__}")
+    require_type("logits", logits, Tensor)
     if not logits.is_floating_point() or logits.dim() < 2:
         raise InputError(
             f"logits must be a floating tensor of shape (..., n, {n_classes}), "
             f"got {logits.dtype} of shape {tuple(logits.shape)}"
         )
-    columns = logits.shape[-1]
-    if columns < 2:
-        raise InputError(f"logits must hold one logit a class, two or more; got {columns}")
-    if columns != n_classes:
+    if logits.shape[-1] != n_classes:
         raise InputError(
             f"logits must hold one logit for each of the {n_classes} classes in class_counts, "
-            f"got {columns}"
+            f"got {logits.shape[-1]}"
         )
 
 
-def check_target(target: Tensor, samples: Sequence[int]) -> None:
-    """Raise unless labels have shape (n,) or one that fits the samples' (..., n)."""
-    if not isinstance(target, Tensor):
-        raise InputError(f"target must be a tensor, got {type(target).__name__}")
-    if target.shape[-1:] != samples[-1:] or not _broadcasts(target.shape, samples):
+def check_per_sample(name: str, values: Tensor, samples: Sequence[int]) -> None:
+    """Raise unless values have shape (n,) or one that fits the samples' (..., n)."""
+    require_type(name, values, Tensor)
+    if values.shape[-1:] != samples[-1:] or not _broadcasts(values.shape, samples):
         shapes = dict.fromkeys((tuple(samples), tuple(samples[-1:])))
         raise InputError(
-            f"target must have shape {' or '.join(map(str, shapes))}, got {tuple(target.shape)}"
+            f"{name} must have shape {' or '.join(map(str, shapes))}, got {tuple(values.shape)}"
         )
 
 
@@ -306,8 +295,8 @@ def check_hyperparameters(
         check_class_weights(omega, n_classes)
     else:
         _check_hyperparameter("omega", omega, 1.0, batch_shape)
-    _check_hyperparameter("gamma", gamma, float("inf"), batch_shape)
-    _check_hyperparameter("tau", tau, float("inf"), batch_shape)
+    _check_hyperparameter("gamma", gamma, INFINITY, batch_shape)
+    _check_hyperparameter("tau", tau, INFINITY, batch_shape)
 
 
 def _check_hyperparameter(
@@ -323,20 +312,6 @@ def _check_hyperparameter(
         )
     for extreme in _extremes(value):
         require_number(name, extreme, 0, high)
-
-
-def check_batch_weight(sample_weight: Tensor, batch_shape: Sequence[int]) -> None:
-    """Raise unless sample weights are >= 0 and have shape (n,) or fit (..., n)."""
-    if not isinstance(sample_weight, Tensor):
-        raise InputError(f"sample_weight must be a tensor, got {type(sample_weight).__name__}")
-    shape = sample_weight.shape
-    if shape[-1:] != batch_shape[-1:] or not _broadcasts(shape, batch_shape):
-        raise InputError(
-            f"sample_weight must have one weight for each of {batch_shape[-1]} samples, "
-            f"got shape {tuple(shape)}"
-        )
-    for extreme in _extremes(sample_weight):
-        require_number("sample_weight", extreme, 0)
 
 
 def _broadcasts(shape: Sequence[int], to: Sequence[int]) -> bool:

@@ -25,8 +25,7 @@ from curvewise.data.tables import (
 from curvewise.data.task import Task, arrays_digest
 from curvewise.estimator.classifier import FamilyClassifier
 from curvewise.models.operating import find_threshold
-from curvewise.roc.curve import RocCurve, roc_curve
-from curvewise.roc.inputs import check_scored
+from curvewise.roc.curve import RocCurve, check_scored, roc_curve
 from curvewise.roc.interval import auc_interval
 from curvewise.roc.metrics import metrics_on_curve
 from curvewise.roc.operating import OperatingPoint, operating_point, threshold_by_rule

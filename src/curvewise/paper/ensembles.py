@@ -10,7 +10,7 @@ from curvewise.paper.captions import caption_of, title_of
 from curvewise.paper.experiment import Data, Experiment, Outcome, Reading, Rows
 from curvewise.paper.profiles import Profile, both
 from curvewise.roc.interval import auc_interval, compare_auc
-from curvewise.roc.many import ensemble_score
+from curvewise.roc.metrics import ensemble_score
 from curvewise.stats.ensemble_growth import ensemble_growth
 from curvewise.sweep.spec import Spec
 from curvewise.sweep.store import Record

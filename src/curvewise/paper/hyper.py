@@ -6,8 +6,7 @@ from curvewise.figures.hyper import plot_distribution
 from curvewise.paper.areas import area_rows
 from curvewise.paper.experiment import Data, Experiment, Outcome, Reading, Rows
 from curvewise.paper.profiles import Profile
-from curvewise.roc.curve import roc_curve
-from curvewise.roc.inputs import Floats
+from curvewise.roc.curve import Floats, roc_curve
 from curvewise.stats.bands import PercentileBand, percentile_band
 from curvewise.sweep.spec import Spec
 

@@ -9,7 +9,7 @@ from curvewise.figures.hyper import plot_choices
 from curvewise.paper.areas import area_rows
 from curvewise.paper.experiment import Data, Experiment, Outcome, Reading, Rows
 from curvewise.paper.profiles import Profile
-from curvewise.roc.inputs import Floats
+from curvewise.roc.curve import Floats
 from curvewise.sweep.spec import Spec
 
 NAME = "fig-lambda-choice"

@@ -13,7 +13,7 @@ from curvewise.paper.ensembles import VALIDATION, TrainedModels, trained_models
 from curvewise.paper.experiment import Data, Experiment, Outcome, Reading, Rows
 from curvewise.paper.profiles import Profile
 from curvewise.roc.curve import auc
-from curvewise.roc.many import ensemble_score
+from curvewise.roc.metrics import ensemble_score
 from curvewise.stats.cells import CellAreas
 from curvewise.stats.dyadic import holm_rows, pair_tests
 from curvewise.sweep.spec import Spec

@@ -8,7 +8,7 @@ import numpy as np
 from scipy.stats import t as student
 
 from curvewise.report.page_input import OwnPoint
-from curvewise.roc.inputs import Floats, Labels, Scores
+from curvewise.roc.curve import Floats, Labels, Scores
 from curvewise.roc.interval import auc_interval, compare_auc
 from curvewise.roc.operating import choose_operating_point, operating_point, rate_interval
 from curvewise.stats.cells import Cell

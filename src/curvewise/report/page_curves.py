@@ -8,8 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from curvewise.roc.curve import roc_curve
-from curvewise.roc.inputs import Floats, Labels, Scores, check_scored
+from curvewise.roc.curve import Floats, Labels, Scores, check_scored, roc_curve
 
 Counts = NDArray[np.int64]
 

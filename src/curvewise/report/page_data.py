@@ -11,8 +11,7 @@ from curvewise.report.page_answer import answer, median_row, own_answer, warning
 from curvewise.report.page_curves import Corners, corner_at, corners, packed_corners
 from curvewise.report.page_input import PageInput, PageModel, Unit
 from curvewise.report.page_settings import METRICS, setting_panels
-from curvewise.roc.curve import RocCurve, roc_band
-from curvewise.roc.inputs import Floats
+from curvewise.roc.curve import Floats, RocCurve, roc_band
 from curvewise.roc.metrics import (
     binary_metrics,
     histogram,

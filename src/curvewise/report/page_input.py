@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from curvewise.base.errors import InputError
-from curvewise.roc.inputs import Floats
+from curvewise.roc.curve import Floats
 from curvewise.stats.cells import Cell
 
 # What scores are: z1 - z0 of a network, calibrated log-odds, probabilities, or an order only.

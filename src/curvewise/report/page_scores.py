@@ -12,7 +12,7 @@ from curvewise.base.errors import InputError, require_choice
 from curvewise.base.machine import VERSION
 from curvewise.report.page import write_page
 from curvewise.report.page_input import UNITS, CopyTexts, OwnPoint, PageInput, PageModel, Unit
-from curvewise.roc.inputs import check_scored
+from curvewise.roc.curve import check_scored
 from curvewise.roc.operating import OperatingPoint
 
 PYTHON = """import curvewise as cw

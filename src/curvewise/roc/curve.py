@@ -1,18 +1,106 @@
-"""The ROC curve, the area under it, and many curves as one band."""
+"""Labels and scores, checked once; the ROC curve, the area under it, many curves as one band."""
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
+import torch
 from numpy.typing import ArrayLike, NDArray
 
-from curvewise.base.errors import InputError, require_number
-from curvewise.roc.inputs import Floats, Labels, Scored, Scores, check_scored
+from curvewise.base.errors import (
+    InputError,
+    require,
+    require_number,
+    require_numbers,
+    require_one_of,
+    require_shape,
+)
 
+Floats = NDArray[np.floating[Any]]
 Counts = NDArray[np.int64]
+Labels = ArrayLike | torch.Tensor
+Scores = ArrayLike | torch.Tensor
 
 LARGE = 100_000  # samples from which a second thread pays
+
+
+class Scored(NamedTuple):
+    """Checked input: who is positive, the scores, and weights if there are any."""
+
+    positive: NDArray[np.bool_]
+    score: Floats
+    weight: Floats | None
+
+    def at_least(self, threshold: float) -> NDArray[np.bool_]:
+        """Who is called positive; compared in float64, whatever the scores are."""
+        number = not (isinstance(threshold, str) or threshold is None or np.isnan(threshold))
+        require(number, f"threshold must be a number, got {threshold!r}")
+        return np.asarray(self.score.astype(np.float64) >= float(threshold))
+
+    @property
+    def positives(self) -> Floats:
+        """Scores of the positive samples."""
+        return self.score[self.positive]
+
+    @property
+    def negatives(self) -> Floats:
+        """Scores of the negative samples."""
+        return self.score[~self.positive]
+
+
+def check_scored(y: Labels, score: Scores, weight: Scores | None = None) -> Scored:
+    """Return labels and scores as arrays, or raise with the first thing that is wrong.
+
+    `y` holds 0 and 1 (or booleans), both of them; `score` finite numbers, higher for class 1;
+    `weight`, if given, finite numbers >= 0 that leave weight in both classes.
+    """
+    labels, scores = to_array(y), to_array(score)
+    shapes = f"{labels.shape} and {scores.shape}"
+    same = labels.ndim == 1 and labels.shape == scores.shape
+    require(same, f"y and score must be lists of the same length, got shapes {shapes}")
+    require(len(labels), "y and score must not be empty, got length 0")
+    positive, negative = labels == 1, labels == 0
+    valid = positive | negative
+    if not valid.all():
+        first = int(np.argmin(valid))
+        value = labels[first : first + 1].tolist()[0]
+        raise InputError(f"y must hold only 0 and 1, got {value!r} at position {first}")
+    only = f"only {int(positive[0])} ({len(labels)} samples)"
+    require(positive.any() and negative.any(), f"y must hold both classes, got {only}")
+    scores = finite("score", scores)
+    if weight is None:
+        return Scored(positive, scores, None)
+    weights = finite("weight", to_array(weight)).astype(np.float64)
+    require_shape("weight", weights, len(scores))
+    require_number("the least weight", weights.min(), 0)
+    lighter = min(weights[positive].sum(), weights[negative].sum())
+    require(lighter > 0, "weight must be positive for some sample of each class, got 0 for all")
+    kept = weights > 0
+    return Scored(positive[kept], scores[kept], weights[kept])
+
+
+def to_array(values: ArrayLike | torch.Tensor) -> NDArray[Any]:
+    """Return a list, array, Series or tensor (on any device) as an array."""
+    if isinstance(values, torch.Tensor):
+        values = values.detach().cpu()
+        if values.dtype == torch.bfloat16:
+            values = values.float()
+        return values.numpy()
+    return np.asarray(values)
+
+
+def finite(name: str, values: NDArray[Any]) -> Floats:
+    """Return finite numbers as float32 or float64, or raise with the first that is not."""
+    require(values.dtype.kind in "biuf", f"{name} must hold numbers, got dtype {values.dtype}")
+    if values.dtype.kind != "f":
+        return values.astype(np.float64)
+    right = np.isfinite(values)
+    if not right.all():
+        first = int(np.argmin(right))
+        raise InputError(f"{name} must be finite, got {values[first]} at position {first}")
+    return values.astype(np.float32) if values.dtype == np.float16 else values
 
 
 @dataclass(frozen=True)
@@ -43,18 +131,15 @@ class RocCurve:
 
         `standardized` maps it so that 0.5 is chance and 1 is perfect (McClish 1989).
         """
-        if (max_fpr is None) == (min_tpr is None):
-            raise InputError(
-                f"partial_auc needs one of max_fpr and min_tpr, got {max_fpr} and {min_tpr}"
-            )
+        require_one_of(max_fpr=max_fpr, min_tpr=min_tpr)
         if min_tpr is not None:
             # Seen from the other class, TPR >= t is FPR <= 1 - t.
             limit = 1 - require_number("min_tpr", min_tpr, 0, 1)
             flipped = RocCurve(1 - self.tpr[::-1], 1 - self.fpr[::-1], self.thresholds[::-1])
             return flipped.partial_auc(max_fpr=limit, standardized=standardized)
         assert max_fpr is not None
-        if require_number("max_fpr", max_fpr, 0, 1) == 0:
-            raise InputError("a partial area needs max_fpr > 0 or min_tpr < 1, got a width of 0")
+        width = require_number("max_fpr", max_fpr, 0, 1)
+        require(width > 0, "a partial area needs max_fpr > 0 or min_tpr < 1, got a width of 0")
         inside = int(np.searchsorted(self.fpr, max_fpr, side="right"))
         fpr = np.append(self.fpr[:inside], max_fpr)
         tpr = np.append(self.tpr[:inside], self.tpr_at(max_fpr))
@@ -66,25 +151,18 @@ class RocCurve:
 
     def tpr_at(self, fpr: ArrayLike) -> Floats | float:
         """Return the highest TPR on the curve at the given FPR (a number or an array)."""
-        wanted = _rates("fpr", fpr)
+        wanted = require_numbers("fpr", fpr, 0, 1)
         left = np.searchsorted(self.fpr, wanted, side="right") - 1
         right = np.minimum(left + 1, len(self.fpr) - 1)
         return _interpolate(wanted, left, right, self.fpr, self.tpr)
 
     def fpr_at(self, tpr: ArrayLike) -> Floats | float:
         """Return the lowest FPR on the curve at the given TPR (a number or an array)."""
-        wanted = _rates("tpr", tpr)
+        wanted = require_numbers("tpr", tpr, 0, 1)
         right = np.searchsorted(self.tpr, wanted, side="left")
         left = np.maximum(right - 1, 0)
         # Measured from the right end, which is exact where the curve has a corner.
         return _interpolate(wanted, right, left, self.tpr, self.fpr)
-
-
-def _rates(name: str, values: ArrayLike) -> Floats:
-    wanted = np.asarray(values, dtype=np.float64)
-    if wanted.size == 0 or not bool(((wanted >= 0) & (wanted <= 1)).all()):
-        raise InputError(f"{name} must be in [0, 1], got {values!r}")
-    return wanted
 
 
 def _interpolate(
@@ -194,14 +272,11 @@ def roc_band(curves: Sequence[RocCurve], grid: ArrayLike | None = None) -> RocBa
     >>> roc_band([curve, curve], grid=[0.5]).mean
     array([0. , 0. , 0.5, 1. ])
     """
-    if isinstance(curves, RocCurve) or not all(isinstance(c, RocCurve) for c in curves):
-        raise InputError(f"roc_band needs a list of RocCurve, got {type(curves).__name__}")
-    if not curves:
-        raise InputError("roc_band needs at least one curve, got none")
-    rates = np.linspace(0, 1, 1001) if grid is None else np.asarray(grid, dtype=np.float64)
-    if rates.ndim != 1 or not bool(((rates >= 0) & (rates <= 1)).all()):
-        raise InputError(f"grid must be a list of rates in [0, 1], got {grid!r}")
-    rates = np.unique(np.concatenate([[0.0], rates, [1.0]]))
+    listed = not isinstance(curves, RocCurve) and all(isinstance(c, RocCurve) for c in curves)
+    require(listed, f"roc_band needs a list of RocCurve, got {type(curves).__name__}")
+    require(curves, "roc_band needs at least one curve, got none")
+    wanted = np.append(np.linspace(0, 1, 1001) if grid is None else grid, [0.0, 1.0])
+    rates = np.unique(require_numbers("grid", wanted, 0, 1))
     tpr = np.array([np.append(0.0, curve.tpr_at(rates)) for curve in curves])
     return RocBand(
         fpr=np.append(0.0, rates),

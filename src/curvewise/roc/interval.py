@@ -12,9 +12,16 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.stats import norm
 
-from curvewise.base.errors import InputError, require_choice, require_open
-from curvewise.roc.curve import Counts, auc, negatives_below
-from curvewise.roc.inputs import Floats, Labels, Scored, Scores, check_scored
+from curvewise.base.errors import require_choice, require_open, require_whole
+from curvewise.roc.curve import (
+    Counts,
+    Floats,
+    Labels,
+    Scored,
+    Scores,
+    check_scored,
+    negatives_below,
+)
 
 # Bootstrap replicates a block and draws a block: small enough to stay in cache and in memory.
 BLOCK, MOST_DRAWS = 32, 1 << 20
@@ -77,17 +84,15 @@ def auc_interval(
     require_open("level", level, 0, 1)
     require_choice("method", method, ("delong", "bootstrap"))
     data = check_scored(y, score)
+    area, error = _delong(data)
     if method == "bootstrap":
-        area = auc(y, score)
         areas = _bootstrap(data, n_replicates, seed)
         error = float(areas.std())
         low, high = (float(q) for q in np.quantile(areas, [(1 - level) / 2, (1 + level) / 2]))
     else:
-        area, error = _delong(data)
         reach = float(norm.ppf((1 + level) / 2)) * error
         low, high = max(area - reach, 0.0), min(area + reach, 1.0)
-    n_positive = int(np.count_nonzero(data.positive))
-    pairs = min(n_positive, len(data.positive) - n_positive)
+    pairs = min(len(data.positives), len(data.negatives))
     if pairs < 2 or not error > 0:  # resampling a single sample says nothing about its class
         low, high = chernoff_interval(area, pairs, level)
         return AucInterval(area, low, high, level, "chernoff", float("nan"))
@@ -100,8 +105,7 @@ def bootstrap_auc(y: Labels, score: Scores, *, n_replicates: int = 2000, seed: i
 
 
 def _bootstrap(data: Scored, n_replicates: int, seed: int) -> Floats:
-    if n_replicates < 1:
-        raise InputError(f"n_replicates must be at least 1, got {n_replicates}")
+    require_whole("n_replicates", n_replicates)
     few, many = np.sort(data.positives), data.negatives
     flip = len(few) > len(many)
     if flip:
@@ -153,7 +157,8 @@ def compare_auc(
     smaller = min(len(of_positives), len(of_negatives))
     error = _error(of_positives, of_negatives) if smaller > 1 else 0.0
     # Equal placements of differing scores (two areas of 1) are no proof that areas are the same.
-    identical = error == 0 and np.array_equal(_ranks(first.score), _ranks(second.score))
+    ranks = [np.unique(data.score, return_inverse=True)[1] for data in (first, second)]
+    identical = error == 0 and np.array_equal(ranks[0], ranks[1])
     if error > 0 or identical:
         method = "delong"
         z = difference / error if error > 0 else 0.0
@@ -166,12 +171,6 @@ def compare_auc(
         reach = sqrt(2 * log(2 / (1 - level)) / smaller)
     low, high = max(difference - reach, -1.0), min(difference + reach, 1.0)
     return AucComparison(areas[0], areas[1], difference, low, high, level, z, p, method)
-
-
-def _ranks(score: Floats) -> Counts:
-    """Return each score's place among the distinct ones."""
-    ranks: Counts = np.unique(score, return_inverse=True)[1]
-    return ranks
 
 
 def chernoff_interval(area: float, pairs: int, level: float = 0.95) -> tuple[float, float]:

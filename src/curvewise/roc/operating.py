@@ -1,14 +1,22 @@
-"""Operating points: one threshold on the curve, with exact intervals for what it does."""
+r"""Operating points: one threshold on the curve, with exact intervals for what it does.
+
+A threshold may keep a promise on new data with stated confidence. With :math:`n` independent
+scores of a class and a threshold just above the :math:`j`-th largest of them, the share of new ones
+at or above it exceeds :math:`a` only if fewer than :math:`j` of the :math:`n` lay above the score
+that exactly that share exceeds: with probability at most :math:`P(\mathrm{Bin}(n, a) < j)`. This
+needs nothing of the scores' distribution (the tolerance limits of Wilks 1941), and ties only make
+it smaller.
+"""
 
 from dataclasses import dataclass, replace
+from math import ceil, inf, log1p, nan, nextafter
 
 import numpy as np
-from scipy.stats import beta as beta_distribution
+from numpy.typing import ArrayLike
+from scipy.stats import beta as beta_distribution, binom
 
-from curvewise.base.errors import InputError, require_number, require_open
-from curvewise.roc.curve import RocCurve, roc_curve
-from curvewise.roc.guarantee import promise_note, threshold_for_fpr, threshold_for_tpr
-from curvewise.roc.inputs import Labels, Scores, check_scored
+from curvewise.base.errors import InputError, require, require_number, require_one_of, require_open
+from curvewise.roc.curve import Labels, RocCurve, Scores, check_scored, finite, roc_curve
 
 
 @dataclass(frozen=True)
@@ -74,20 +82,23 @@ def choose_operating_point(
     >>> choose_operating_point([0, 0, 1, 1], [0.1, 0.4, 0.35, 0.8], max_fpr=0.0).threshold
     0.8
     """
-    rules = {"max_fpr": max_fpr, "min_tpr": min_tpr, "cost_ratio": cost_ratio}
-    given = {name: value for name, value in rules.items() if value is not None}
-    if len(given) != 1:
-        raise InputError(
-            f"exactly one of max_fpr, min_tpr, cost_ratio must be given, got {given or 'none'}"
-        )
-    if confidence is not None:
-        threshold, note = _promised(y, score, max_fpr, min_tpr, confidence)
-        point = operating_point(y, score, threshold, prevalence=prevalence, level=level)
-        return replace(point, confidence=confidence, note=note)
-    share = float(np.mean(check_scored(y, score).positive))
-    share = share if prevalence is None else require_open("prevalence", prevalence, 0, 1)
-    threshold = threshold_by_rule(roc_curve(y, score), **given, prevalence=share)
-    return operating_point(y, score, threshold, prevalence=prevalence, level=level)
+    rule = {"max_fpr": max_fpr, "min_tpr": min_tpr, "cost_ratio": cost_ratio}
+    require_one_of(**rule)
+    data, note = check_scored(y, score), ""
+    if confidence is None:
+        share = float(np.mean(data.positive)) if prevalence is None else prevalence
+        share = require_open("prevalence", share, 0, 1)
+        threshold = threshold_by_rule(roc_curve(y, score), **rule, prevalence=share)
+    elif max_fpr is not None:
+        threshold = threshold_for_fpr(data.negatives, max_fpr, confidence)
+        note = promise_note("FPR <=", max_fpr, confidence, len(data.negatives))
+    elif min_tpr is not None:
+        threshold = threshold_for_tpr(data.positives, min_tpr, confidence)
+        note = promise_note("TPR >=", min_tpr, confidence, len(data.positives))
+    else:
+        raise InputError("confidence goes with max_fpr or min_tpr, got it with cost_ratio")
+    point = operating_point(y, score, threshold, prevalence=prevalence, level=level)
+    return replace(point, confidence=confidence, note=note)
 
 
 def threshold_by_rule(
@@ -123,22 +134,6 @@ def threshold_by_rule(
     return float(curve.thresholds[index])
 
 
-def _promised(
-    y: Labels, score: Scores, max_fpr: float | None, min_tpr: float | None, confidence: float
-) -> tuple[float, str]:
-    """Return a threshold and the sentence that says what it promises."""
-    data = check_scored(y, score)
-    if max_fpr is not None:
-        require_open("max_fpr", max_fpr, 0, 1)
-        note = promise_note("FPR <=", max_fpr, confidence, len(data.negatives))
-        return threshold_for_fpr(data.negatives, max_fpr, confidence), note
-    if min_tpr is not None:
-        require_open("min_tpr", min_tpr, 0, 1)
-        note = promise_note("TPR >=", min_tpr, confidence, len(data.positives))
-        return threshold_for_tpr(data.positives, min_tpr, confidence), note
-    raise InputError("confidence goes with max_fpr or min_tpr, got it with cost_ratio")
-
-
 def operating_point(
     y: Labels,
     score: Scores,
@@ -153,13 +148,12 @@ def operating_point(
     0.5
     """
     data = check_scored(y, score)
-    share = float(np.mean(data.positive))
-    share = share if prevalence is None else require_open("prevalence", prevalence, 0, 1)
+    share = float(np.mean(data.positive)) if prevalence is None else prevalence
+    share = require_open("prevalence", share, 0, 1)
     called = data.at_least(threshold)
     true = int(np.count_nonzero(called & data.positive))
     false = int(np.count_nonzero(called)) - true
-    n_positive = int(np.count_nonzero(data.positive))
-    n_negative = len(data.positive) - n_positive
+    n_positive, n_negative = len(data.positives), len(data.negatives)
     tpr, fpr = true / n_positive, false / n_negative
     return OperatingPoint(
         threshold=threshold,
@@ -185,18 +179,12 @@ def rate_interval(successes: int, trials: int, level: float = 0.95) -> tuple[flo
     (0.0, 0.01)
     """
     require_open("level", level, 0, 1)
-    whole = successes == int(successes) and trials == int(trials)
-    if not whole or not 0 <= successes <= trials or trials < 1:
-        raise InputError(
-            f"successes must be a whole number in [0, trials], got {successes} of {trials}"
-        )
-    tail = (1 - level) / 2
-    low = beta_distribution.ppf(tail, successes, trials - successes + 1) if successes else 0.0
-    high = (
-        beta_distribution.ppf(1 - tail, successes + 1, trials - successes)
-        if successes < trials
-        else 1.0
-    )
+    fits = successes == int(successes) and trials == int(trials) and 0 <= successes <= trials >= 1
+    wrong = f"{successes} of {trials}"
+    require(fits, f"successes must be a whole number in [0, trials], got {wrong}")
+    tail, failures = (1 - level) / 2, trials - successes
+    low = beta_distribution.ppf(tail, successes, failures + 1) if successes else 0.0
+    high = beta_distribution.ppf(1 - tail, successes + 1, failures) if failures else 1.0
     return float(low), float(high)
 
 
@@ -209,4 +197,94 @@ def ppv(tpr: float, fpr: float, prevalence: float) -> float:
     for name, rate in (("tpr", tpr), ("fpr", fpr), ("prevalence", prevalence)):
         require_number(name, rate, 0, 1)
     called = tpr * prevalence + fpr * (1 - prevalence)
-    return tpr * prevalence / called if called > 0 else float("nan")
+    return tpr * prevalence / called if called > 0 else nan
+
+
+def rows_needed(rate: float, confidence: float) -> int:
+    """Return how many rows of a class a promise about a rate of errors needs at the least.
+
+    >>> rows_needed(0.01, 0.95)
+    299
+    """
+    require_open("rate", rate, 0, 1)
+    require_open("confidence", confidence, 0, 1)
+    rows = max(1, ceil(log1p(-confidence) / log1p(-rate) - 1e-9))
+    return rows if (1 - rate) ** rows <= 1 - confidence else rows + 1
+
+
+def allowed_errors(n: int, rate: float, confidence: float) -> int:
+    """Return how many of n rows may be on the wrong side; -1 if n is too small for any promise.
+
+    It is the largest e with P(Bin(n, rate) <= e) <= 1 - confidence.
+
+    >>> allowed_errors(298, 0.01, 0.95), allowed_errors(299, 0.01, 0.95)
+    (-1, 0)
+    """
+    if n < rows_needed(rate, confidence):
+        return -1
+    guess = int(binom.ppf(1 - confidence, n, rate))
+    while binom.cdf(guess, n, rate) > 1 - confidence:
+        guess -= 1
+    return guess
+
+
+def promise_note(what: str, rate: float, confidence: float, n: int) -> str:
+    """Return what n rows of a class can promise of a rate, in a sentence.
+
+    >>> promise_note("FPR <=", 0.01, 0.95, 100)
+    'FPR <= 0.01 with confidence 0.95 needs at least 299 negatives, got 100'
+    """
+    errors, kind = (rate, "negatives") if what == "FPR <=" else (1 - rate, "positives")
+    needed = rows_needed(errors, confidence)
+    if n < needed:
+        return (
+            f"{what} {rate:g} with confidence {confidence:g} needs at least {needed:,} {kind}, "
+            f"got {n:,}"
+        )
+    return f"{what} {rate:g} on new data with confidence {confidence:g}, from {n:,} {kind}"
+
+
+def threshold_for_fpr(negatives: ArrayLike, max_fpr: float, confidence: float) -> float:
+    """Return the lowest threshold whose FPR on new data is at most `max_fpr`, with confidence.
+
+    `negatives` are scores of rows that the model has not seen. Too few: infinity.
+
+    >>> threshold_for_fpr(np.arange(299.0), 0.01, 0.95) > 298
+    True
+    """
+    require_open("max_fpr", max_fpr, 0, 1)
+    scores = np.sort(finite("scores", np.asarray(negatives)))
+    errors = allowed_errors(len(scores), max_fpr, confidence)
+    if errors < 0:
+        return inf
+    # Just above the next largest: what lies on it is not called positive.
+    return nextafter(float(scores[len(scores) - 1 - errors]), inf)
+
+
+def threshold_for_tpr(positives: ArrayLike, min_tpr: float, confidence: float) -> float:
+    """Return the highest threshold whose TPR on new data is at least `min_tpr`, with confidence.
+
+    Too few positives: minus infinity, which calls everything positive.
+
+    >>> threshold_for_tpr(np.arange(29.0), 0.9, 0.95)
+    0.0
+    """
+    require_open("min_tpr", min_tpr, 0, 1)
+    scores = np.sort(finite("scores", np.asarray(positives)))
+    errors = allowed_errors(len(scores), 1 - min_tpr, confidence)
+    return -inf if errors < 0 else float(scores[errors])
+
+
+def first_unsafe(errors: ArrayLike, n: int, rate: float, confidence: float) -> int:
+    """Return how many settings, tried in a fixed order, may be promised to stay below a rate.
+
+    `errors` counts the wrong ones among n rows at each setting. Settings are tested one after the
+    other at the full level and the first that fails ends it, which keeps the chance that any of
+    the promised ones is wrong at 1 - confidence (fixed-sequence testing; Angelopoulos, Bates,
+    Candes, Jordan and Lei 2021, arXiv 2110.01052).
+
+    >>> first_unsafe([0, 0, 5, 0], 299, 0.01, 0.95)
+    2
+    """
+    failed = np.asarray(errors) > allowed_errors(n, rate, confidence)
+    return int(np.argmax(np.append(failed, True)))

@@ -8,8 +8,7 @@ import pandas as pd
 from numpy.typing import ArrayLike
 
 from curvewise.base.errors import require_open
-from curvewise.roc.curve import RocBand, RocCurve, roc_band, roc_curve
-from curvewise.roc.inputs import Floats
+from curvewise.roc.curve import Floats, RocBand, RocCurve, roc_band, roc_curve
 
 # Even steps for linear figures, and fine ones near 0 for logarithmic ones.
 GRID = np.union1d(np.linspace(0, 1, 1001), np.geomspace(1e-4, 1, 401))

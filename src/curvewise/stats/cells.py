@@ -13,8 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from curvewise.base.errors import InputError, require_choice
-from curvewise.roc.curve import auc
-from curvewise.roc.inputs import Floats
+from curvewise.roc.curve import Floats, auc
 
 Line = TypeVar("Line", bound=Any)
 Settings = Mapping[str, Sequence[Mapping[str, Any]]]

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from curvewise.base.errors import InputError
 from curvewise.roc.curve import auc
-from curvewise.roc.many import ensemble_score
+from curvewise.roc.metrics import ensemble_score
 from curvewise.stats.cells import Cell, require_labels
 
 SIZES = (1, 2, 4, 8, 16, 32, 48)

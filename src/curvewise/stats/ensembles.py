@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 from curvewise.base.errors import InputError, require_choice
 from curvewise.roc.curve import auc
 from curvewise.roc.interval import auc_interval, compare_auc
-from curvewise.roc.many import ensemble_score
+from curvewise.roc.metrics import ensemble_score
 from curvewise.stats.areas import CELL
 
 SIZES = (1, 2, 4, 8, 16, 32, 48)

@@ -8,8 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from curvewise.base.errors import require_choice
-from curvewise.roc.curve import RocBand, RocCurve, roc_band, roc_curve
-from curvewise.roc.inputs import Floats
+from curvewise.roc.curve import Floats, RocBand, RocCurve, roc_band, roc_curve
 from curvewise.stats.cells import Cell, Measured, Table, labels_of, placed
 
 NAN = float("nan")
