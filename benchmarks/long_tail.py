@@ -30,7 +30,7 @@ from sklearn.model_selection import train_test_split
 import curvewise as cw
 from _measure import Result, main
 from curvewise.data.fashion import read_fashion_mnist
-from curvewise.data.options import SourceOptions
+from curvewise.data.task import SourceOptions
 from curvewise.estimator.fitting import Settings
 from curvewise.estimator.inputs import TableInputs
 from curvewise.training.model import logits_at

@@ -18,8 +18,8 @@ from sklearn.model_selection import RepeatedStratifiedKFold
 
 from curvewise.base.errors import InputError, did_you_mean
 from curvewise.data.keel import find_keel, read_keel
-from curvewise.data.options import SourceOptions
 from curvewise.data.tables import binary_labels
+from curvewise.data.task import SourceOptions
 
 LEAST_RATIO = 10
 FOLDS, REPEATS = 5, 3

@@ -1,6 +1,7 @@
 """Image data for tests: real pictures where they are at hand, generated files else."""
 
 import pickle
+import struct
 import subprocess
 import sys
 from pathlib import Path
@@ -10,6 +11,10 @@ import pytest
 from PIL import Image
 
 UNPACK = Path(__file__).parents[2].parent / "shared" / "data" / "unpack.py"
+CIFAR10 = ["airplane", "automobile", "bird", "cat", "deer"]
+CIFAR10 += ["dog", "frog", "horse", "ship", "truck"]
+HOUSEHOLD = ["bed", "chair", "couch", "table", "wardrobe"]
+HOUSEHOLD += ["clock", "keyboard", "lamp", "telephone", "television"]
 
 
 def unpack(factory: pytest.TempPathFactory, target: str) -> Path:
@@ -19,12 +24,6 @@ def unpack(factory: pytest.TempPathFactory, target: str) -> Path:
     folder = factory.mktemp("real")
     subprocess.run([sys.executable, UNPACK, folder, target], check=True, capture_output=True)
     return folder
-
-
-def write_pickle(path: Path, content: dict) -> None:
-    """Write what a CIFAR file holds; arrays must be two-dimensional uint8."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(pickle.dumps(content, protocol=4))
 
 
 def picture(path: Path, color: tuple[int, int, int], size: tuple[int, int] = (12, 8)) -> Path:
@@ -40,3 +39,48 @@ def noisy_jpeg(path: Path, seed: int, size: tuple[int, int] = (64, 48)) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     Image.fromarray(small).resize(size, Image.Resampling.BICUBIC).save(path, quality=95)
     return path
+
+
+def class_folders(base: Path, **counts: int) -> Path:
+    """Write so many images a class; red is the class, green the number."""
+    for red, (name, count) in enumerate(counts.items()):
+        for green in range(count):
+            picture(base / name / f"{green}.png", (100 * red, green, 0))
+    return base
+
+
+def cifar_batch(labels, key=b"labels") -> dict:
+    """What a file of CIFAR holds; the first pixel of an image is its label."""
+    data = np.random.default_rng(0).integers(0, 256, (len(labels), 3072), dtype=np.uint8)
+    data[:, 0] = labels
+    return {b"data": data, key: list(map(int, labels)), b"batch_label": b"generated"}
+
+
+def write_cifar10(base: Path, train: list[int], test: list[int]) -> Path:
+    """Write five equal batches, and the test batch."""
+    parts = {f"data_batch_{number}": train for number in range(1, 6)} | {"test_batch": test}
+    return _write_cifar(
+        base / "cifar-10-batches-py", parts, b"labels", "batches.meta", b"label_names", CIFAR10
+    )
+
+
+def write_cifar100(base: Path, train: list[int], test: list[int]) -> Path:
+    """Write a set that has the household classes only."""
+    parts = {"train": train, "test": test}
+    return _write_cifar(
+        base / "cifar-100-python", parts, b"fine_labels", "meta", b"fine_label_names", HOUSEHOLD
+    )
+
+
+def _write_cifar(folder, parts, key, meta, names_key, names):
+    folder.mkdir(parents=True)
+    for name, labels in parts.items():
+        (folder / name).write_bytes(pickle.dumps(cifar_batch(labels, key), protocol=4))
+    (folder / meta).write_bytes(pickle.dumps({names_key: [name.encode() for name in names]}))
+    return folder
+
+
+def idx(array: np.ndarray) -> bytes:
+    """Return an array of bytes as an idx file has it."""
+    header = struct.pack(f">HBB{array.ndim}I", 0, 8, array.ndim, *array.shape)
+    return header + array.tobytes()

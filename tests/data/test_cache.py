@@ -1,4 +1,4 @@
-"""The image cache: right pixels, right rows, once, whole or not at all, in bounded memory."""
+"""The image cache: right pixels, right rows, once, whole or not at all, and cleaned away."""
 
 import os
 import signal
@@ -12,31 +12,44 @@ import pytest
 from image_samples import noisy_jpeg, picture
 
 from curvewise.base.errors import InputError
-from curvewise.data import cache
-from curvewise.data.cache import cached_images
+from curvewise.data import image_files
+from curvewise.data.cache import Cache, cached_images, find_caches, remove_caches
 
 STATUS = Path("/proc/self/status")
+HEX20, HEX32 = "0123456789abcdef0123", "0123456789abcdef" * 2
 
 
 def pictures(folder: Path, n: int) -> list[Path]:
     """Images of one colour each, told apart by it."""
-    return [picture(folder / f"{i}.png", (i % 256, i // 256, 7)) for i in range(n)]
+    return [picture(folder / f"{i:03}.png", (i % 256, i // 256, 7)) for i in range(n)]
 
 
 def numbers(images: np.ndarray) -> list[int]:
     return (images[:, 0, 0, 0] + 256 * images[:, 1, 0, 0].astype(int)).tolist()
 
 
+def aged(path: Path, days: float) -> Path:
+    moment = time.time() - 86_400 * days
+    for file in [*path.iterdir(), path]:
+        os.utime(file, (moment, moment))
+    return path
+
+
+@pytest.fixture
+def ten_a_batch(monkeypatch):
+    monkeypatch.setattr(image_files, "MOST_IMAGES", 10)
+
+
+@pytest.mark.usefixtures("ten_a_batch")
 @pytest.mark.parametrize("workers", [1, 3])
 def test_rows_are_the_files_in_order(tmp_path, monkeypatch, workers):
-    monkeypatch.setattr(cache, "CHUNK_BYTES", 10 * 3 * 4 * 4)
+    monkeypatch.setattr(image_files, "processors", lambda: workers)
     files = pictures(tmp_path / "in", 57)[::-1]
     calls = []
     cached = cached_images(
         files,
         4,
         tmp_path / "out",
-        workers=workers,
         label="my pictures",
         progress=lambda *step: calls.append(step),
     )
@@ -48,7 +61,7 @@ def test_rows_are_the_files_in_order(tmp_path, monkeypatch, workers):
     assert (cached.images[:, 2] == 7).all()
     assert cached.kept.tolist() == list(range(57))
     assert cached.broken == ()
-    assert calls == [("decoding my pictures", i + 1, 57) for i in range(57)]
+    assert calls == [("decoding my pictures", n, 57) for n in (10, 20, 30, 40, 50, 57)]
     (folder,) = (tmp_path / "out").iterdir()
     assert folder.name.startswith("my-pictures-4px-")
 
@@ -102,6 +115,7 @@ def test_more_than_one_percent_broken_is_an_error(tmp_path):
         cached_images(files[30:31] + files[201:299], 4, tmp_path / "out")
 
 
+@pytest.mark.usefixtures("ten_a_batch")
 @pytest.mark.parametrize("error", [KeyboardInterrupt, RuntimeError, OSError])
 def test_an_interrupted_run_leaves_nothing(tmp_path, error):
     def stop(what, done, total):
@@ -112,43 +126,49 @@ def test_an_interrupted_run_leaves_nothing(tmp_path, error):
     with pytest.raises(error):
         cached_images(files, 4, tmp_path / "out", progress=stop)
     assert list((tmp_path / "out").iterdir()) == []
+    assert len(cached_images(files, 4, tmp_path / "out").images) == 40
 
 
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-from curvewise.data.cache import cached_images
-def stop(what, done, total):
-    if done == 20:
-        os.kill(os.getpid(), signal.SIGKILL)
-cached_images(sorted(Path(sys.argv[1]).iterdir()), 4, Path(sys.argv[2]), progress=stop)
+from curvewise.data import cache, image_files
+def stop(*_):
+    os.kill(os.getpid(), signal.SIGKILL)
+if sys.argv[3] == "index":
+    cache.write_json, stop = stop, None
+image_files.MOST_IMAGES = 10
+files = sorted(Path(sys.argv[1]).iterdir())
+cache.cached_images(files, 4, Path(sys.argv[2]), progress=stop)
 """
 
 
-def test_a_killed_run_shows_no_cache_and_is_cleared_away_later(tmp_path):
-    pictures(tmp_path / "in", 40)
-    files, out = sorted((tmp_path / "in").iterdir()), tmp_path / "out"
-    killed = subprocess.run([sys.executable, "-c", KILLED, tmp_path / "in", out], check=False)
-    assert killed.returncode == -signal.SIGKILL
-    (left,) = out.iterdir()
-    assert left.name.startswith(".unfinished-")
-    first = cached_images(files, 4, out)
-    assert len(first.images) == 40
+@pytest.mark.parametrize("moment", ["pixels", "index"])
+def test_a_killed_run_shows_no_cache_and_is_cleared_away_later(tmp_path, moment):
+    files, out = pictures(tmp_path / "in", 40), tmp_path / "out"
+    words = [sys.executable, "-c", KILLED, tmp_path / "in", out, moment]
+    assert subprocess.run(words, check=False).returncode == -signal.SIGKILL
+    (folder,) = out.iterdir()
+    (left,) = folder.iterdir()
+    assert left.name.startswith(".unfinished-" if moment == "pixels" else "images.npy")
+    assert [cache.state for cache in find_caches(out)] == ["being written"]
+    assert numbers(cached_images(files, 4, out).images) == list(range(40))
     assert left.exists()  # it might be another process at work
-    for path in (left, left / "images.npy"):
-        os.utime(path, (1, 1))
-    (finished,) = (path for path in out.iterdir() if path != left)
-    finished.rename(out / "elsewhere")
-    cached_images(files, 4, out)
-    assert not left.exists()
+    assert [cache.state for cache in find_caches(out)] == ["whole"]
+    if moment == "pixels":
+        os.utime(left, (1, 1))
+        (folder / "index.json").unlink()
+        cached_images(files, 4, out)
+        assert not left.exists()
 
 
+@pytest.mark.usefixtures("ten_a_batch")
 def test_two_at_once_agree(tmp_path):
-    files = pictures(tmp_path / "in", 10)
+    files = pictures(tmp_path / "in", 20)
     inner = []
 
     def other_process(what, done, total):
-        if done == 5:
+        if done == 10:
             inner.append(cached_images(files, 4, tmp_path / "out"))
 
     outer = cached_images(files, 4, tmp_path / "out", progress=other_process)
@@ -169,13 +189,10 @@ def test_a_damaged_cache_is_told(tmp_path):
         cached_images(files, 4, tmp_path / "out")
 
 
-@pytest.mark.parametrize("size", [0, -3, 100_000, "large"])
-def test_bad_sizes(tmp_path, size):
-    with pytest.raises(InputError, match="image_size must be"):
-        cached_images(pictures(tmp_path / "in", 1), size, tmp_path / "out")
-
-
-def test_no_files_and_missing_files(tmp_path):
+def test_bad_sizes_no_files_and_missing_files(tmp_path):
+    for size in (0, -3, 100_000, "large"):
+        with pytest.raises(InputError, match="image_size must be"):
+            cached_images(pictures(tmp_path / "in", 1), size, tmp_path / "out")
     with pytest.raises(InputError, match="must have one image or more, got none"):
         cached_images([], 4, tmp_path / "out")
     with pytest.raises(InputError, match=r"got \S+gone.jpg: No such file"):
@@ -184,19 +201,118 @@ def test_no_files_and_missing_files(tmp_path):
 
 @pytest.mark.skipif(not STATUS.exists(), reason="memory is read from /proc")
 def test_memory_is_bounded(tmp_path):
-    """310 MB of pixels; what is held at a time is 32 MB and a picture a thread."""
+    """157 MB of pixels; what is held at a time is twice 8 MB and a picture a thread."""
 
     def anonymous():
         lines = STATUS.read_text().splitlines()
         return next(int(line.split()[1]) for line in lines if line.startswith("RssAnon")) / 1024
 
-    def watch(what, done, total):
-        if done == 1:
-            time.sleep(2)  # a slow disk: the threads may run ahead, but not far
-        seen.append(anonymous())
-
-    files = [noisy_jpeg(tmp_path / "in.jpg", seed=0)] * 400
+    files = [noisy_jpeg(tmp_path / "in.jpg", seed=0)] * 200
     before, seen = anonymous(), []
-    cached = cached_images(files, 512, tmp_path / "out", workers=2, progress=watch)
-    assert cached.images.nbytes > 300e6
-    assert max(seen) - before < 100
+    cached = cached_images(
+        files, 512, tmp_path / "out", progress=lambda *_: seen.append(anonymous())
+    )
+    assert cached.images.nbytes > 157e6
+    assert max(seen) - before < 60
+
+
+def made(tmp_path, size=4):
+    files = sorted((tmp_path / "in").glob("*")) or pictures(tmp_path / "in", 3)
+    cached_images(files, size, tmp_path / "cache", label="my pictures")
+    return next((tmp_path / "cache").glob(f"my-pictures-{size}px-*"))
+
+
+def test_caches_are_found_with_size_and_days_and_removed(tmp_path):
+    small, large = made(tmp_path, 4), made(tmp_path, 40)
+    (large / f"rows-{HEX20}.npy").write_bytes(b"x" * 1000)
+    (large / f".unfinished-{HEX32}.npy").write_bytes(b"x" * 10)
+    aged(large, 20)
+    found = find_caches(tmp_path / "cache")
+    assert {item.path for item in found} == {small, large}
+    for item in found:
+        assert item.state == "whole"
+        assert item.size == sum(file.stat().st_size for file in item.path.iterdir())
+        assert item.days == pytest.approx(20 if item.path == large else 0, abs=0.01)
+    old = find_caches(tmp_path / "cache", older_than=10)
+    assert [item.path for item in old] == [large]
+    gone = Cache(small.with_name(f"gone-4px-{HEX20}"), 5, 0.0, "whole")
+    assert remove_caches([gone, *old]) == old[0].size  # one that is gone already is no error
+    assert list((tmp_path / "cache").iterdir()) == [small]
+    assert find_caches(tmp_path / "cache", older_than=0.5) == []
+
+
+def test_days_count_from_the_last_use(tmp_path):
+    aged(made(tmp_path), 20)
+    made(tmp_path)
+    (item,) = find_caches(tmp_path / "cache")
+    assert item.days < 1
+
+
+@pytest.mark.parametrize(
+    "name", [f"my-pictures-4px-{HEX20}", f".unfinished-my-pictures-4px-{HEX20}-{HEX32}"]
+)
+def test_an_interrupted_one_goes_and_one_being_written_stays(tmp_path, name):
+    left = tmp_path / name
+    left.mkdir()
+    (item,) = find_caches(tmp_path)
+    assert (item.size, item.state) == (0, "being written")
+    (left / f".unfinished-{HEX32}.npy").write_bytes(b"x" * 100)
+    (item,) = find_caches(aged(left, 2 / 24).parent)
+    assert (item.state, item.size) == ("interrupted", 100)
+    (fresh,) = find_caches(aged(left, 0.5 / 24).parent)
+    assert fresh.state == "being written"
+    assert remove_caches([fresh]) == 0
+    assert left.exists()
+    assert remove_caches([item]) == 100
+    assert not left.exists()
+
+
+def test_what_is_not_ours_is_left_alone(tmp_path):
+    ours, folder = made(tmp_path), tmp_path / "cache"
+    with_letter = folder / f"thesis-4px-{HEX20}"
+    with_letter.mkdir()
+    (with_letter / "letter.txt").write_text("not a cache")
+    with_folder = folder / f"other-4px-{HEX20}"
+    (with_folder / "images.npy").mkdir(parents=True)
+    (folder / f"file-4px-{HEX20}").write_text("a file")
+    (folder / "openml").mkdir()
+    (folder / "photos").mkdir()
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "images.npy").touch()
+    (folder / f"linked-4px-{HEX20}").symlink_to(elsewhere)
+    found = find_caches(folder)
+    assert [item.path for item in found] == [ours]
+    before = {path.name for path in folder.iterdir()}
+    remove_caches(found)
+    assert {path.name for path in folder.iterdir()} == before - {ours.name}
+    assert (elsewhere / "images.npy").exists()
+
+
+def test_folders_that_are_no_cache_are_refused(tmp_path):
+    (tmp_path / "photos" / "holiday").mkdir(parents=True)
+    with pytest.raises(InputError, match=r"must hold decoded images, got .*photos with 'holiday'"):
+        find_caches(tmp_path / "photos")
+    with pytest.raises(InputError, match=r"must be there, got .*gone"):
+        find_caches(tmp_path / "gone")
+    with pytest.raises(InputError, match=r"older_than must be >= 0 .*got -1"):
+        find_caches(tmp_path, older_than=-1)
+    (tmp_path / "new" / "openml").mkdir(parents=True)
+    assert find_caches(tmp_path / "new") == []  # a cache folder, as yet without images
+
+
+def test_half_a_cache_is_never_used(tmp_path, monkeypatch):
+    ours = made(tmp_path)
+    (item,) = find_caches(tmp_path / "cache")
+
+    def stop(path):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("curvewise.data.cache.shutil.rmtree", stop)
+    with pytest.raises(KeyboardInterrupt):
+        remove_caches([item])
+    (ours / "images.npy").write_bytes(b"half")
+    aged(ours, 1)
+    assert [cache.state for cache in find_caches(tmp_path / "cache")] == ["interrupted"]
+    made(tmp_path)
+    assert [cache.state for cache in find_caches(tmp_path / "cache")] == ["whole"]

@@ -1,21 +1,17 @@
-"""Fashion-MNIST's idx files, generated and Debian's."""
+"""Fashion-MNIST's idx files, generated and Debian's; pairs of classes by name, number and group."""
 
 import gzip
 import os
-import struct
 
 import numpy as np
 import pytest
+from image_samples import idx
 
 from curvewise.base.errors import InputError
 from curvewise.data import fashion
-from curvewise.data.fashion import fashion_mnist, missing_fashion_mnist, read_idx
-from curvewise.data.options import SourceOptions
-
-
-def idx(array: np.ndarray) -> bytes:
-    header = struct.pack(f">HBB{array.ndim}I", 0, 8, array.ndim, *array.shape)
-    return header + array.tobytes()
+from curvewise.data.fashion import fashion_mnist, fashion_mnist_files, read_idx
+from curvewise.data.pairs import Side, pair_name, pair_task, parse_pair
+from curvewise.data.task import SourceOptions
 
 
 def write(folder, packed: bool):
@@ -26,11 +22,8 @@ def write(folder, packed: bool):
         images = np.zeros((len(labels), 28, 28), np.uint8)
         images[:, 0, 0] = labels
         for stem, array in (("images-idx3", images), ("labels-idx1", labels)):
-            path = folder / f"{part}-{stem}-ubyte"
-            if packed:
-                path.with_name(path.name + ".gz").write_bytes(gzip.compress(idx(array)))
-            else:
-                path.write_bytes(idx(array))
+            content = gzip.compress(idx(array)) if packed else idx(array)
+            (folder / f"{part}-{stem}-ubyte{'.gz' * packed}").write_bytes(content)
 
 
 @pytest.mark.parametrize("packed", [True, False])
@@ -38,7 +31,6 @@ def write(folder, packed: bool):
 def test_pairs_from_every_place(tmp_path, packed, place):
     write(tmp_path / "data" / place, packed)
     options = SourceOptions(data_dir=tmp_path / "data")
-    assert missing_fashion_mnist(options) is None
     task = fashion_mnist("t-shirt/6", options)
     assert task.name == "fashion-mnist:t-shirt/shirt"
     assert task.class_counts == (3, 3)
@@ -68,7 +60,7 @@ def test_a_file_is_read_once_and_again_when_it_changes(tmp_path, monkeypatch):
     assert read[4:] == ["train-images-idx3-ubyte.gz"]
 
 
-def test_missing_files_name_the_places_and_how_to_get_them(tmp_path, monkeypatch):
+def test_debians_folder_is_the_last_that_is_looked_into(tmp_path, monkeypatch):
     monkeypatch.setattr(fashion, "DEBIAN_FOLDER", tmp_path / "debian")
     options = SourceOptions(data_dir=tmp_path / "data")
     with pytest.raises(InputError) as caught:
@@ -77,11 +69,6 @@ def test_missing_files_name_the_places_and_how_to_get_them(tmp_path, monkeypatch
         assert part in str(caught.value)
     write(tmp_path / "debian", packed=True)
     assert fashion_mnist("0/6", options).class_counts == (3, 3)
-
-
-def test_a_bad_pair_is_told_before_missing_files(tmp_path):
-    with pytest.raises(InputError, match="did you mean 'sneaker'"):
-        fashion_mnist("sneakers/bag", SourceOptions(data_dir=tmp_path))
 
 
 GOOD = idx(np.arange(6, dtype=np.uint8).reshape(1, 2, 3))
@@ -96,7 +83,7 @@ GOOD = idx(np.arange(6, dtype=np.uint8).reshape(1, 2, 3))
         (b"\x00\x00\x0d\x03" + GOOD[4:], "got 00000d03"),
         (GOOD[:10], "bytes that its header announces"),
         (GOOD[:-1], "the 6 bytes that its header announces, got 5"),
-        (GOOD + b"\x00", "the 6 bytes that its header announces, got more"),
+        (GOOD + b"\x00", "the 6 bytes that its header announces, got 7"),
         (idx(np.zeros((0, 28, 28), np.uint8)), "the 0 bytes"),
         (GOOD[:4] + b"\xff" * 12 + b"abc", "header announces, got 3"),
         (b"<html>", "got 3c68746d"),
@@ -115,7 +102,7 @@ def test_idx_values_and_a_cut_gzip_file(tmp_path):
     path.write_bytes(GOOD)
     np.testing.assert_array_equal(read_idx(path, 3), np.arange(6).reshape(1, 2, 3))
     path.write_bytes(gzip.compress(GOOD)[:-9])
-    with pytest.raises(InputError, match="must be a complete gzip file"):
+    with pytest.raises(InputError, match="images must be a complete file"):
         read_idx(path, 3)
 
 
@@ -129,10 +116,74 @@ def test_images_and_labels_must_belong_together(tmp_path):
 
 def test_debian_package(tmp_path):
     options = SourceOptions(data_dir=tmp_path)
-    if missing_fashion_mnist(options) and not os.environ.get("CI"):
-        pytest.skip("Debian's package dataset-fashion-mnist is not installed")
+    try:
+        fashion_mnist_files(options)
+    except InputError:
+        if not os.environ.get("CI"):
+            pytest.skip("Debian's package dataset-fashion-mnist is not installed")
     task = fashion_mnist("t-shirt/shirt", options)
     assert task.class_counts == (6000, 6000)
     assert np.bincount(task.y_test).tolist() == [1000, 1000]
     assert task.details["deviations"] == []
     assert task.at_beta(100, seed=0).class_counts == (6000, 60)
+
+
+NAMES = ["airplane", "pine_tree", "cat", "dog"]
+GROUPS = {"animal": ("cat", "dog"), "thing": ("airplane",)}
+
+
+@pytest.mark.parametrize(
+    ("argument", "name", "labels"),
+    [
+        ("cat/dog", "cat/dog", ((2,), (3,))),
+        ("3/0", "dog/airplane", ((3,), (0,))),
+        (" CAT/Pine-Tree", "cat/pine_tree", ((2,), (1,))),
+        ("animal/thing", "animal/thing", ((2, 3), (0,))),
+        ("pine_tree/animal", "pine_tree/animal", ((1,), (2, 3))),
+    ],
+)
+def test_pairs(argument, name, labels):
+    pair = parse_pair("s", argument, NAMES, GROUPS)
+    assert pair_name(pair) == name
+    assert tuple(side.labels for side in pair) == labels
+
+
+@pytest.mark.parametrize(
+    ("argument", "message"),
+    [
+        ("", "needs a pair of classes as in s:airplane/pine_tree, got ''"),
+        ("cat/dog/airplane", "needs a pair of classes"),
+        ("2/cat", "must differ, both hold 'cat'"),
+        ("cat/animal", "must differ, both hold 'cat'"),
+        ("cat/4", "must be a number below 4 or one of animal, thing, airplane, .* got '4'"),
+        ("cat/-1", "got '-1'"),
+        ("cat/", "got ''"),
+        ("cat/dogg", "got 'dogg'; did you mean 'dog'?"),
+        ("cat/²", "got '²'"),
+    ],
+)
+def test_bad_pairs(argument, message):
+    with pytest.raises(InputError, match=message):
+        parse_pair("s", argument, NAMES, GROUPS)
+
+
+def test_rows_keep_their_order_and_counts_that_differ_are_told():
+    labels = np.random.default_rng(0).integers(0, 4, 200)
+    pair = Side("dog", (3,)), Side("others", (0, 1))
+    rows = np.arange(200).reshape(200, 1, 1, 1)
+    parts = [(rows[:90], labels[:90]), (rows[90:], labels[90:])]
+    counts = np.bincount(labels)
+    complete = (int(counts[3]), 30)
+    task = pair_task("s", pair, parts, (rows, labels), complete=complete, details={"source": "s"})
+    expected = [(i, int(label != 3)) for i, label in enumerate(labels) if label != 2]
+    assert list(zip(task.x_train.ravel(), task.y_train, strict=True)) == expected
+    assert list(zip(task.x_test.ravel(), task.y_test, strict=True)) == expected
+    others = counts[0] + counts[1]
+    assert task.details["deviations"] == [
+        f"the {part} part holds {count} samples of {side}, the complete source {whole}"
+        for part, count, side, whole in (
+            ("training", others, "others", 2 * counts[3]),
+            ("test", counts[3], "dog", 30),
+            ("test", others, "others", 60),
+        )
+    ]

@@ -1,4 +1,4 @@
-"""A bank of features: every image once, whatever kills or damages it, whoever else is there."""
+"""A bank of features: every image once, whatever kills or damages it; embedded tasks as files."""
 
 import importlib.util
 import warnings
@@ -12,9 +12,10 @@ from PIL import Image
 from torch import nn
 
 import curvewise as cw
+from command_line import command
 from curvewise.data import feature_bank
-from curvewise.data.cleaning import find_caches, remove_caches
-from curvewise.data.feature_bank import FeatureBank
+from curvewise.data.cache import find_caches, remove_caches
+from curvewise.data.feature_bank import FeatureBank, embed
 from curvewise.networks.pretrained import PACKAGES
 
 MEAN, STD = (0.5, 0.4, 0.3), (0.2, 0.25, 0.5)
@@ -280,34 +281,26 @@ def test_cleaning_removes_a_bank_and_it_fills_again(tmp_path, backbone):
     assert len(chunks(tmp_path)) == 1
 
 
-def test_a_folder_with_other_things_is_no_bank(tmp_path, backbone):
-    bank = FeatureBank(tmp_path)
-    bank.features(pictures(5), name="x")
-    thesis = tmp_path / "features-thesis"
-    thesis.mkdir()
-    (thesis / "letter.txt").write_text("not a cache")
-    assert [cache.path for cache in find_caches(tmp_path)] == [bank.folder]
-
-
-@pytest.mark.parametrize("size", [7, 0, -8, 96.0, True, "96"])
+@pytest.mark.parametrize("size", [7, -8, 96.0, True, "96"])
 def test_a_size_is_a_whole_number(tmp_path, size):
-    with pytest.raises(cw.InputError, match=r"size must be a whole number >= 8, got"):
+    with pytest.raises(cw.InputError, match=r"size must be a whole number of at least 8, got"):
         FeatureBank(tmp_path, size=size)
 
 
 @pytest.mark.parametrize("name", ["small-cnn", "resnext50-32x4d", "timm:resnet18", "x"])
 def test_networks_without_weights_of_their_own_are_refused(tmp_path, name):
-    with pytest.raises(cw.InputError, match=f"{name} has no pretrained features to take"):
+    with pytest.raises(cw.InputError, match=f"backbone must be one of .*got {name!r}"):
         FeatureBank(tmp_path, name)
 
 
-@pytest.mark.parametrize(
-    "images",
-    [np.zeros((2, 3, 8, 8)), np.zeros((2, 64), np.uint8), np.zeros((0, 3, 8, 8), np.uint8)],
-)
-def test_only_images_are_taken(tmp_path, images):
-    with pytest.raises(cw.InputError, match=r"images must be uint8 of shape \(n, C, H, W\)"):
-        FeatureBank(tmp_path).features(images, name="x")
+def test_only_images_are_taken(tmp_path):
+    for images in (np.zeros((2, 3, 8, 8)), pictures(2).reshape(2, 48), pictures(0)):
+        with pytest.raises(cw.InputError, match=r"images must be uint8 of shape \(n, C, H, W\)"):
+            FeatureBank(tmp_path).features(images, name="x")
+    with pytest.raises(cw.InputError, match="embed needs images, got digits:8"):
+        embed(cw.load_task("digits:8"), tmp_path / "x.npz")
+    with pytest.raises(cw.InputError, match=r"must be an \.npz file"):
+        embed(image_task(), tmp_path / "x.csv")
 
 
 @needs_weights
@@ -316,3 +309,63 @@ def test_grey_images_are_refused(tmp_path):
     bank.features(pictures(1, side=32), name="x")
     with pytest.raises(cw.InputError, match="got 1 channels"):
         bank.features(pictures(1, side=32)[:, :1], name="x")
+
+
+def image_task(n=20):
+    x, y = pictures(n, side=32), (np.arange(n) % 4 == 0).astype(np.int64)
+    return cw.Task("made", "image", x, y, x[:8], y[:8], ("cat", "dog"), groups=np.arange(n) // 2)
+
+
+@needs_weights
+def test_an_embedded_task_is_a_source_by_itself(tmp_path):
+    task = image_task()
+    found = cw.load_task(f"npz:{embed(task, tmp_path / 'features.npz')}")
+    expected = FeatureBank(tmp_path / "bank").features(task.x_train, name="x")
+    np.testing.assert_allclose(found.x_train, expected, rtol=1e-3, atol=1e-4)
+    np.testing.assert_array_equal(found.y_test, task.y_test)
+    np.testing.assert_array_equal(found.groups, task.groups)
+    assert found.class_names == ("cat", "dog")
+    assert {path.name for path in tmp_path.iterdir()} == {"features.npz", "bank"}
+
+
+def test_a_stopped_embedding_goes_on_where_it_was(tmp_path, backbone, monkeypatch):
+    monkeypatch.setattr(feature_bank, "CHUNK", 8)
+    out, task = tmp_path / "features.npz", image_task()
+
+    def stop(what, done, total):
+        if done >= 16:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        embed(task, out, progress=stop)
+    assert not out.exists()
+    kept = chunks(tmp_path / ".features.npz.parts")
+    assert len(kept) == 2
+    before = {file: file.stat().st_ino for file in kept}
+    seen = []
+
+    def watch(what, done, total):
+        seen.append(done)
+        for file, inode in before.items():
+            assert file.stat().st_ino == inode  # neither removed nor written again
+
+    embed(task, out, progress=watch)
+    assert seen == [8, 16, 20, 8]
+    first, second = np.load(out), np.load(embed(task, tmp_path / "other.npz"))
+    for name in first.files:
+        np.testing.assert_array_equal(first[name], second[name])
+
+
+@needs_weights
+def test_the_command_resizes_when_told_to(tmp_path):
+    parts = ("x_train", "y_train", "x_test", "y_test")
+    np.savez(tmp_path / "images.npz", **{name: getattr(image_task(), name) for name in parts})
+    words = ("embed", f"npz:{tmp_path / 'images.npz'}", "--out")
+    ended = command(*words, tmp_path / "large.npz", "--size", 48)
+    assert ended.code == 0, ended.err
+    large = np.load(tmp_path / "large.npz")["x_train"]
+    again = embed(image_task(), tmp_path / "again.npz", size=48)
+    np.testing.assert_array_equal(np.load(again)["x_train"], large)
+    ended = command(*words, tmp_path / "x.npz", "--size", 4)
+    assert ended.code == 2
+    assert "size must be a whole number of at least 8, got 4" in ended.err

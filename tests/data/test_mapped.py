@@ -1,11 +1,13 @@
 """Rows of memory maps without the memory."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
 from curvewise.base.errors import InputError
 from curvewise.data import mapped
-from curvewise.data.mapped import map_array, mapped_rows, npy_header, require_space
+from curvewise.data.mapped import map_array, mapped_rows, write_rows
 
 VALUES = np.random.default_rng(0).integers(0, 256, (50, 3, 4, 4), dtype=np.uint8)
 
@@ -19,16 +21,13 @@ def images(tmp_path):
 @pytest.fixture
 def all_is_large(monkeypatch):
     monkeypatch.setattr(mapped, "SMALL_BYTES", 0)
-    monkeypatch.setattr(mapped, "CHUNK_BYTES", 100)  # two rows at a time
+    monkeypatch.setattr(mapped, "PIECE_BYTES", 100)  # two rows at a time
 
 
-def test_neighbours_are_a_view(images):
+def test_neighbours_are_a_view_and_few_rows_a_copy_in_memory(images, tmp_path):
     rows = mapped_rows(images, np.arange(10, 30))
     assert np.shares_memory(rows, images)
     np.testing.assert_array_equal(rows, VALUES[10:30])
-
-
-def test_few_rows_are_copied_into_memory(images, tmp_path):
     rows = mapped_rows(images, np.array([4, 2, 2]))
     assert getattr(rows, "filename", None) is None
     np.testing.assert_array_equal(rows, VALUES[[4, 2, 2]])
@@ -84,10 +83,16 @@ def test_an_interrupted_copy_leaves_nothing(images, tmp_path, monkeypatch):
     assert [path.name for path in tmp_path.iterdir()] == ["images.npy"]
 
 
-def test_header_is_numpys_and_space_is_asked_for(tmp_path):
-    path = tmp_path / "a.npy"
-    path.write_bytes(npy_header(VALUES.shape, np.uint8) + VALUES.tobytes())
-    np.testing.assert_array_equal(np.load(path), VALUES)
-    require_space(tmp_path, 1)
+@pytest.mark.parametrize("most", [50, 10**9])
+def test_fewer_rows_than_there_may_be_are_a_file_of_numpys(tmp_path, most, monkeypatch):
+    monkeypatch.setattr(mapped.shutil, "disk_usage", lambda _: SimpleNamespace(free=1e15))
+    write_rows(tmp_path / "a.npy", [VALUES[:3], VALUES[3:40]], (most, 3, 4, 4), np.uint8)
+    np.testing.assert_array_equal(np.load(tmp_path / "a.npy"), VALUES[:40])
+    np.save(tmp_path / "b.npy", VALUES[:40])
+    assert (tmp_path / "a.npy").read_bytes() == (tmp_path / "b.npy").read_bytes()
+
+
+def test_space_is_asked_for_first(tmp_path):
     with pytest.raises(InputError, match=r"must have 1000000000.0 GB free, got"):
-        require_space(tmp_path, 10**18)
+        write_rows(tmp_path / "a.npy", [], (10**18, 1), np.uint8)
+    assert list(tmp_path.iterdir()) == []

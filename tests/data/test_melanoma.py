@@ -8,8 +8,8 @@ import pytest
 from image_samples import picture
 
 from curvewise.base.errors import InputError
-from curvewise.data.melanoma import melanoma, missing_melanoma
-from curvewise.data.options import SourceOptions
+from curvewise.data.melanoma import melanoma, melanoma_files
+from curvewise.data.task import SourceOptions
 
 FOLDS_2019, FOLDS_2020 = (0, 5, 12, 16, 21, 29), (3, 6, 8, 9)
 COLUMNS_2019 = ["MEL", "NV", "BCC", "AK", "BKL", "DF", "VASC", "SCC", "UNK"]
@@ -84,7 +84,6 @@ def seen(x: np.ndarray) -> set[tuple[int, ...]]:
 @pytest.mark.parametrize("inside", ["", "melanoma"])
 def test_folds_of_the_paper_are_the_test_part(options, inside):
     frames = write_folded(options.data_folder / inside)
-    assert missing_melanoma(options) is None
     task = melanoma("", options)
     assert isinstance(task.x_train, np.memmap)  # both parts are views of one cache
     assert task.x_train.filename == task.x_test.filename
@@ -169,21 +168,15 @@ def test_years_may_differ_in_layout(options):
     (options.data_folder / "isic2020" / "train.csv").unlink()
     frame = write_folded(options.data_folder)[1]
     (options.data_folder / "jpeg-isic2019-256x256" / "train.csv").unlink()
-    task = melanoma("", options)
+    task = melanoma("", SourceOptions(data_dir=options.data_dir, cache_dir=options.cache_dir))
+    assert task.x_train.shape[1:] == (3, 256, 256)  # the usual size
     tested = {color(2020, i, frame.target[i]) for i in frame.index[frame.tfrecord.isin(FOLDS_2020)]}
     assert {pixel for pixel in seen(task.x_test) if pixel[0] % 200 == 20} == tested
 
 
-def test_the_usual_size_is_256(options):
-    write_folded(options.data_folder)
-    plain = SourceOptions(data_dir=options.data_dir, cache_dir=options.cache_dir)
-    assert melanoma("", plain).x_train.shape[1:] == (3, 256, 256)
-
-
 def test_missing_tables_and_images(options):
     with pytest.raises(InputError) as caught:
-        melanoma("", options)
-    assert str(caught.value) == missing_melanoma(options)
+        melanoma_files(options)
     for part in ("ISIC_2019_Training_GroundTruth.csv", "isic2020", "train.csv", "isic-archive"):
         assert part in str(caught.value)
     write_official(options.data_folder)
@@ -194,7 +187,9 @@ def test_missing_tables_and_images(options):
     with pytest.raises(InputError, match=r"must be in one of \S+train, .* found none"):
         melanoma("", options)
     (options.data_folder / "isic2019" / "ISIC_2019_Training_GroundTruth.csv").unlink()
-    assert "isic2020" not in missing_melanoma(options)
+    with pytest.raises(InputError) as caught:
+        melanoma_files(options)
+    assert "isic2020" not in str(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -206,19 +201,11 @@ def test_missing_tables_and_images(options):
         (lambda f: f.assign(target=float("nan")), r"must be 0 or 1, got .*nan"),
         (lambda f: f.assign(target="benign"), "must be 0 or 1, got 'benign'"),
         (lambda f: pd.concat([f, f[:1]]), "each image once, got 'ISIC_1000000' twice"),
+        (lambda f: pd.DataFrame(), r"train.csv must be a CSV table"),
     ],
 )
 def test_bad_tables(options, change, message):
     write_official(options.data_folder)
     rewrite(options.data_folder / "isic2020" / "train.csv", change)
     with pytest.raises(InputError, match=message):
-        melanoma("", options)
-
-
-def test_an_empty_table_and_an_argument(options):
-    write_official(options.data_folder)
-    with pytest.raises(InputError, match="takes nothing after its name"):
-        melanoma("2020", options)
-    (options.data_folder / "isic2020" / "train.csv").write_text("")
-    with pytest.raises(InputError, match=r"train.csv must be a CSV table"):
         melanoma("", options)

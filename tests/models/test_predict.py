@@ -9,8 +9,8 @@ from PIL import Image
 
 import curvewise as cw
 from command_line import command
-from curvewise.data import unseen_images as images
-from curvewise.data.unseen_images import decoded_batches, find_images, grey
+from curvewise.data import image_files as images
+from curvewise.data.image_files import decoded_batches, find_images, grey
 from curvewise.models.predict import make_scorer, predict, score_images
 from curvewise.training.model import NetworkSpec
 
@@ -119,7 +119,7 @@ def test_batches_hold_a_few_images_and_lose_no_place(trained, tmp_path, monkeypa
     for i in (0, 4, 5, 8):
         files[i].write_bytes(b"")
     monkeypatch.setattr(images, "MOST_IMAGES", count)
-    batches = list(decoded_batches(files, (3, 16, 16), workers=2))
+    batches = list(decoded_batches(files, (3, 16, 16)))
     assert max(len(batch.reasons) for batch in batches) == min(count, 9)
     assert [bool(reason) for batch in batches for reason in batch.reasons] == [
         i in (0, 4, 5, 8) for i in range(9)

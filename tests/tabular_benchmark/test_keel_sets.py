@@ -20,10 +20,11 @@ from benchmarks.tabular.measures import Cell
 from benchmarks.tabular.run import cells_of
 
 from curvewise.base.errors import InputError
-from curvewise.data.keel import find_keel, missing_keel, read_keel
-from curvewise.data.options import SourceOptions
+from curvewise.data.keel import find_keel, read_keel
+from curvewise.data.registry import SOURCES
+from curvewise.data.task import SourceOptions
 
-missing = missing_keel(SourceOptions())
+missing = SOURCES["keel"].missing(SourceOptions())
 needs_keel = pytest.mark.skipif(missing is not None, reason=str(missing))
 
 

@@ -15,8 +15,8 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import brier_score_loss, roc_auc_score, roc_curve
 
 from curvewise.base.errors import InputError
-from curvewise.data.keel import missing_keel
-from curvewise.data.options import SourceOptions
+from curvewise.data.registry import SOURCES
+from curvewise.data.task import SourceOptions
 
 GENERATOR = np.random.default_rng(0)
 TOY = Dataset(
@@ -150,7 +150,7 @@ def test_a_stopped_run_goes_on_and_a_failed_fit_is_tried_again(toy, tmp_path, mo
 
 @pytest.mark.slow
 def test_processes_measure_the_same():
-    if missing := missing_keel(SourceOptions()):
+    if missing := SOURCES["keel"].missing(SourceOptions()):
         pytest.skip(missing)
     cells = [Cell("zoo-3", fold, "logistic") for fold in (0, 1)]
     for cell, got in run.in_processes(cells, 1):

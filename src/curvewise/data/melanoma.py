@@ -5,22 +5,19 @@ the 2019 set combines HAM10000 and BCN20000 and others (arXiv 1902.03368), with 
 """
 
 import os
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+import pandas as pd
 
 from curvewise.base.errors import InputError
-from curvewise.data.image_files import ImageFiles
-from curvewise.data.options import SourceOptions
-from curvewise.data.picture import SUFFIXES
-from curvewise.data.task import Task, split_rows
+from curvewise.data.cache import image_task
+from curvewise.data.image_files import SUFFIXES
+from curvewise.data.task import SourceOptions, Task, split_rows
 
 PAGE = "https://challenge.isic-archive.com/data"
-TEST_FRACTION = 0.2
 CACHED_SMALLER = "images are resized once and cropped from that, the paper's code crops larger ones"
 
 
@@ -38,17 +35,21 @@ class Year:
     complete: int
 
 
+TABLE_2019 = "ISIC_2019_Training_GroundTruth.csv"
+IMAGES_2019 = "ISIC_2019_Training_Input"
+TABLES_2020 = (
+    "train.csv",
+    "ISIC_2020_Training_GroundTruth_v2.csv",
+    "ISIC_2020_Training_GroundTruth.csv",
+)
+IMAGES_2020 = "ISIC_2020_Training_JPEG"
 YEARS = (
     Year(
         year=2019,
         homes=("isic2019", "isic-2019", "2019", "jpeg-isic2019-*"),
-        tables=("ISIC_2019_Training_GroundTruth.csv", "train.csv"),
-        shared_tables=("ISIC_2019_Training_GroundTruth.csv",),
-        image_folders=(
-            "ISIC_2019_Training_Input",
-            "ISIC_2019_Training_Input/ISIC_2019_Training_Input",
-            "train",
-        ),
+        tables=(TABLE_2019, "train.csv"),
+        shared_tables=(TABLE_2019,),
+        image_folders=(IMAGES_2019, f"{IMAGES_2019}/{IMAGES_2019}", "train"),
         group_column="lesion_id",
         test_folds=(0, 5, 12, 16, 21, 29),
         complete=25_331,
@@ -56,28 +57,12 @@ YEARS = (
     Year(
         year=2020,
         homes=(
-            "isic2020",
-            "isic-2020",
-            "2020",
-            "siim-isic-melanoma-classification",
-            "jpeg-melanoma-*",
+            *("isic2020", "isic-2020", "2020"),
+            *("siim-isic-melanoma-classification", "jpeg-melanoma-*"),
         ),
-        tables=(
-            "train.csv",
-            "ISIC_2020_Training_GroundTruth_v2.csv",
-            "ISIC_2020_Training_GroundTruth.csv",
-        ),
-        shared_tables=(
-            "train.csv",
-            "ISIC_2020_Training_GroundTruth_v2.csv",
-            "ISIC_2020_Training_GroundTruth.csv",
-        ),
-        image_folders=(
-            "train",
-            "jpeg/train",
-            "ISIC_2020_Training_JPEG/train",
-            "ISIC_2020_Training_JPEG",
-        ),
+        tables=TABLES_2020,
+        shared_tables=TABLES_2020,
+        image_folders=("train", "jpeg/train", f"{IMAGES_2020}/train", IMAGES_2020),
         group_column="patient_id",
         test_folds=(3, 6, 8, 9),
         complete=33_126,
@@ -85,128 +70,126 @@ YEARS = (
 )
 
 
-def melanoma(argument: str, options: SourceOptions) -> Task:
+def melanoma(_: str, options: SourceOptions) -> Task:
     """Return ISIC 2019 and 2020 as one task, melanoma being class 1.
 
     Where a year's table has the column `tfrecord`, the paper's folds are its test part; else a
     fifth of it is, chosen by seed, with each patient (2020) or lesion (2019) on one side.
     """
-    options.refuse("melanoma", "target", "positive", "group")
-    if argument:
-        raise InputError(f"melanoma takes nothing after its name, got {argument!r}")
-    if reason := missing_melanoma(options):
-        raise InputError(reason)
-    parts = [_read(year, options) for year in YEARS]
-    together = ImageFiles(
-        files=[file for part, _ in parts for file in part.files],
-        labels=np.concatenate([part.labels for part, _ in parts]),
-        test=np.concatenate([part.test for part, _ in parts]),
-        groups=np.concatenate([part.groups for part, _ in parts if part.groups is not None]),
-        fixed_split=all(part.fixed_split for part, _ in parts),
-    )
-    return together.task(
+    tables, notes = [], []
+    for year, path in zip(YEARS, melanoma_files(options), strict=True):
+        table, deviations = _read(year, path, options)
+        tables.append(table)
+        notes += deviations
+    together = pd.concat(tables, ignore_index=True)
+    if together["fixed"].all():  # no seed moves a file, so that both parts may be views of a cache
+        together = together.sort_values("test", kind="stable")
+    return image_task(
         "melanoma",
         ("benign", "melanoma"),
+        together,
         options,
         image_size=256,
         source=f"ISIC 2019 and ISIC 2020 training images ({PAGE})",
-        deviations=[*(text for _, texts in parts for text in texts), CACHED_SMALLER],
+        deviations=[*notes, CACHED_SMALLER],
     )
 
 
-def missing_melanoma(options: SourceOptions) -> str | None:
-    """Return None if both years' tables are there, else a sentence on how to get them."""
-    lacking = [year for year in YEARS if _table(year, options) is None]
-    if not lacking:
-        return None
+def melanoma_files(options: SourceOptions) -> list[Path]:
+    """Return the table of each year, or raise with how to get them."""
+    tables = [_table(year, options.data_folder) for year in YEARS]
     looked = " and ".join(
         f"{options.data_folder / year.homes[0] / year.tables[0]} with its images in "
         f"{year.image_folders[0]} beside it"
-        for year in lacking
+        for year, table in zip(YEARS, tables, strict=True)
+        if table is None
     )
-    return f"melanoma needs {looked}, not found: get them from {PAGE}"
+    if looked:
+        raise InputError(f"melanoma needs {looked}, not found: get them from {PAGE}")
+    return [table for table in tables if table is not None]
 
 
-def _homes(year: Year, options: SourceOptions) -> Iterator[tuple[Path, tuple[str, ...]]]:
-    """Yield folders to look into, with the names of tables to look for."""
-    for base in (options.data_folder / "melanoma", options.data_folder):
-        for pattern in year.homes:
-            for home in sorted(base.glob(pattern)):
-                yield home, year.tables
-        yield base, year.shared_tables
+def _table(year: Year, data_folder: Path) -> Path | None:
+    for base in (data_folder / "melanoma", data_folder):
+        homes = [home for pattern in year.homes for home in sorted(base.glob(pattern))]
+        places = [home / name for home in homes for name in year.tables]
+        for place in (*places, *(base / name for name in year.shared_tables)):
+            if place.is_file():
+                return place
+    return None
 
 
-def _table(year: Year, options: SourceOptions) -> Path | None:
-    places = (home / name for home, names in _homes(year, options) for name in names)
-    return next((place for place in places if place.is_file()), None)
+def _read(year: Year, path: Path, options: SourceOptions) -> tuple[pd.DataFrame, list[str]]:
+    """Return one year's images as `image_task` takes them, and how they differ from the paper's.
 
-
-def _read(year: Year, options: SourceOptions) -> tuple[ImageFiles, list[str]]:
-    """Return one year's files, labels, split and groups, and how they differ from the paper's."""
-    table = _table(year, options)
-    assert table is not None
-    frame = _frame(table)
-    names = _column(table, frame, "image_name", "image").astype(str)
+    The column `fixed` says whether their split is the paper's.
+    """
+    columns = _frame(path)
+    names = _column(path, columns, "image_name", "image").astype(str)
     if repeated := sorted(names[names.duplicated()]):
-        raise InputError(f"{table} must name each image once, got {repeated[0]!r} twice")
-    target = _column(table, frame, "target", "MEL")
+        raise InputError(f"{path} must name each image once, got {repeated[0]!r} twice")
+    target = _column(path, columns, "target", "MEL")
     if wrong := [value for value in target.unique() if value not in (0, 1)]:
-        raise InputError(f"the labels in {table} must be 0 or 1, got {wrong[0]!r}")
-    labels = target.to_numpy().astype(np.int64)
-    files = _files(year, table, names.tolist())
-    groups = _groups(year, table, frame, names.to_numpy(dtype=str))
+        raise InputError(f"the labels in {path} must be 0 or 1, got {wrong[0]!r}")
+    table = pd.DataFrame(
+        {
+            "file": _files(year, path, names.tolist()),
+            "label": target.astype(np.int64),
+            "group": _groups(year, path, columns, names.tolist()),
+            "fixed": "tfrecord" in columns,
+        }
+    )
     deviations = []
-    if len(files) != year.complete:
+    if len(table) != year.complete:
         deviations.append(
-            f"ISIC {year.year} has {len(files):,} images here, the complete source "
+            f"ISIC {year.year} has {len(table):,} images here, the complete source "
             f"{year.complete:,}"
         )
-    if "tfrecord" not in frame.columns:
-        _, rows = split_rows(labels, TEST_FRACTION, seed=options.seed, groups=groups)
-        test = np.isin(np.arange(len(labels)), rows)
+    if "tfrecord" not in columns:
+        _, rows = split_rows(
+            table["label"].to_numpy(), seed=options.seed, groups=table["group"].to_numpy(str)
+        )
         deviations.append(
             f"ISIC {year.year} is split by {year.group_column} and seed {options.seed}, for its "
             f"table has no column tfrecord"
         )
-        return ImageFiles(files, labels, test, groups), deviations
-    folds = frame["tfrecord"].fillna(-1).to_numpy()
-    test = np.isin(folds, year.test_folds)
+        return table.assign(test=table.index.isin(rows)), deviations
+    table["test"] = columns["tfrecord"].isin(year.test_folds)
     # Fold -1 marks copies of other pictures. The paper trains on them, which is harmless unless
     # their patient is one to be tested on.
-    leaking = (folds < 0) & np.isin(groups, groups[test])
+    tested = table["group"].isin(table["group"][table["test"]])
+    leaking = ~(columns["tfrecord"] >= 0) & tested
     if leaking.any():
         deviations.append(
             f"{int(leaking.sum()):,} images of ISIC {year.year} without a fold are left out: "
             f"their {year.group_column} is in the test part"
         )
-    keep = np.flatnonzero(~leaking)
-    files, labels, test, groups = [files[i] for i in keep], labels[keep], test[keep], groups[keep]
-    if torn := len(np.intersect1d(groups[test], groups[~test])):
+    table = table[~leaking]
+    sides = table.groupby("group")["test"].nunique()
+    if torn := int((sides == 2).sum()):
         deviations.append(
-            f"the folds of ISIC {year.year} put {torn:,} of {len(np.unique(groups)):,} "
+            f"the folds of ISIC {year.year} put {torn:,} of {len(sides):,} "
             f"{year.group_column} values on both sides"
         )
-    return ImageFiles(files, labels, test, groups, fixed_split=True), deviations
+    return table, deviations
 
 
-def _frame(table: Path) -> Any:
-    import pandas as pd  # heavy, and only this source and tables need it
-
+def _frame(path: Path) -> pd.DataFrame:
     try:
-        return pd.read_csv(table, low_memory=False)
+        return pd.read_csv(path, low_memory=False)
     except (pd.errors.EmptyDataError, pd.errors.ParserError, UnicodeDecodeError) as error:
         raise InputError(
-            f"{table} must be a CSV table, got one that fails to load: {error}"
+            f"{path} must be a CSV table, got one that fails to load: {error}"
         ) from None
 
 
-def _column(table: Path, frame: Any, *names: str) -> Any:
+def _column(path: Path, columns: pd.DataFrame, *names: str) -> pd.Series:
     for name in names:
-        if name in frame.columns:
-            return frame[name]
+        if name in columns:
+            return columns[name]
     raise InputError(
-        f"{table} must have a column {' or '.join(map(repr, names))}, got "
-        f"{', '.join(map(str, frame.columns[:12]))}"
+        f"{path} must have a column {' or '.join(map(repr, names))}, got "
+        f"{', '.join(map(str, columns.columns[:12]))}"
     )
 
 
@@ -233,26 +216,22 @@ def _files(year: Year, table: Path, names: list[str]) -> list[Path]:
     )
 
 
-def _groups(year: Year, table: Path, frame: Any, names: NDArray[Any]) -> NDArray[Any]:
+def _groups(year: Year, table: Path, columns: pd.DataFrame, names: list[str]) -> list[str]:
     """Return whom each image belongs to; an image that belongs to nobody known is on its own."""
     column = year.group_column
     metadata = table.with_name(f"ISIC_{year.year}_Training_Metadata.csv")
     owner_of: dict[str, Any] = {}
-    if column in frame.columns:
-        owner_of = dict(zip(names, frame[column], strict=True))
+    if column in columns:
+        owner_of = dict(zip(names, columns[column], strict=True))
     elif metadata.is_file():
         other = _frame(metadata)
         images = _column(metadata, other, "image", "image_name").astype(str)
         owner_of = dict(zip(images, _column(metadata, other, column), strict=True))
-    owners = (owner_of.get(name) for name in names)
-    return np.array(
-        [
-            f"{year.year} image {name}" if _unknown(owner) else f"{year.year} {column} {owner}"
-            for name, owner in zip(names, owners, strict=True)
-        ]
-    )
-
-
-def _unknown(owner: Any) -> bool:
+    owners = [owner_of.get(name) for name in names]
     # Missing cells are nan, and resized copies of the 2019 set have -1 for every patient.
-    return owner is None or owner != owner or str(owner) in ("", "-1")
+    return [
+        f"{year.year} image {name}"
+        if pd.isna(owner) or str(owner) in ("", "-1")
+        else f"{year.year} {column} {owner}"
+        for name, owner in zip(names, owners, strict=True)
+    ]

@@ -10,9 +10,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from curvewise.base.errors import InputError
-from curvewise.data.options import SourceOptions
-from curvewise.data.tables import binary_labels, find_file, split_labels
-from curvewise.data.task import Task
+from curvewise.data.tables import binary_labels, find_file
+from curvewise.data.task import SourceOptions, Task, split_rows
 
 Arrays = dict[str, NDArray[Any]]
 
@@ -29,7 +28,6 @@ def npz(argument: str, options: SourceOptions) -> Task:
     classes in order, the last of two being the positive one; without it, it is the rarer one in
     y_train. `options.positive` makes it another, or one against the rest.
     """
-    options.refuse("npz:FILE", "target", "group", "image_size")
     path = find_file(argument, "npz:FILE", options)
     arrays = _read(path)
     whole = "x_train" not in arrays
@@ -56,7 +54,7 @@ def npz(argument: str, options: SourceOptions) -> Task:
     y, class_names = _labels([arrays[f"y{part}"] for part in parts], arrays, path, options)
     if whole:
         x = arrays["x"]
-        train, test = split_labels(y[0], seed=options.seed, groups=groups)
+        train, test = split_rows(y[0], seed=options.seed, groups=groups)
         x_train, x_test, y_train, y_test = x[train], x[test], y[0][train], y[0][test]
         groups = None if groups is None else groups[train]
     else:

@@ -1,12 +1,16 @@
 """Two classes, or two groups of classes, out of a source with many: "cat/dog" -> labels 0 and 1."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from curvewise.base.errors import InputError, did_you_mean
+from curvewise.data.task import Task
+
+Labelled = tuple[NDArray[Any], NDArray[np.integer[Any]]]  # images (n, ...), labels (n,)
 
 
 @dataclass(frozen=True)
@@ -55,14 +59,14 @@ def _side(
     source: str, text: str, names: Sequence[str], groups: Mapping[str, Sequence[str]]
 ) -> Side:
     wanted = _plain(text)
-    by_name = {_plain(name): label for label, name in enumerate(names)}
+    labels = {_plain(name): label for label, name in enumerate(names)}
     if wanted.isdecimal() and int(wanted) < len(names):
-        return Side(names[int(wanted)], (int(wanted),))
-    if wanted in by_name:
-        return Side(names[by_name[wanted]], (by_name[wanted],))
+        wanted = _plain(names[int(wanted)])
+    if wanted in labels:
+        return Side(names[labels[wanted]], (labels[wanted],))
     for group, members in groups.items():
         if wanted == _plain(group):
-            return Side(group, tuple(by_name[_plain(member)] for member in members))
+            return Side(group, tuple(labels[_plain(member)] for member in members))
     choices = [*groups, *names]
     listed = ", ".join(choices if len(choices) <= 12 else [*choices[:12], "..."])
     raise InputError(
@@ -75,36 +79,49 @@ def _plain(name: str) -> str:
     return name.strip().lower().replace("_", "-")
 
 
-def pair_rows(
-    labels: NDArray[np.int64], first: Side, second: Side
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the rows of both sides in their order, and their labels 0 and 1.
-
-    >>> rows, y = pair_rows(np.array([5, 3, 8, 3]), Side("cat", (3,)), Side("dog", (5,)))
-    >>> rows.tolist(), y.tolist()
-    ([0, 1, 3], [1, 0, 0])
-    """
-    rows = np.flatnonzero(np.isin(labels, first.labels + second.labels))
-    return rows, np.isin(labels[rows], second.labels).astype(np.int64)
-
-
-def count_deviations(
-    y_train: NDArray[np.int64],
-    y_test: NDArray[np.int64],
+def pair_task(
+    name: str,
     pair: tuple[Side, Side],
+    train: Iterable[Labelled],
+    test: Labelled,
+    *,
     complete: tuple[int, int],
-) -> list[str]:
-    """Return a sentence for each side and part whose count is not that of the complete source.
+    details: Mapping[str, Any],
+) -> Task:
+    """Return the task of the images of both sides, in their order.
 
-    `complete` holds the training and test samples that a class of the source has.
+    `train` comes file by file; `complete` holds the training and test samples that a class of the
+    complete source has, for a sentence in the details on each side and part that differs.
     """
-    found = []
+    (x_train, y_train), (x_test, y_test) = _picked(train, pair), _picked([test], pair)
+    deviations = []
     for part, y, full in (("training", y_train, complete[0]), ("test", y_test, complete[1])):
         for label, side in enumerate(pair):
             count, expected = int((y == label).sum()), full * len(side.labels)
             if count != expected:
-                found.append(
+                deviations.append(
                     f"the {part} part holds {count:,} samples of {side.name}, "
                     f"the complete source {expected:,}"
                 )
-    return found
+    return Task(
+        name=name,
+        kind="image",
+        x_train=x_train,
+        y_train=y_train,
+        x_test=x_test,
+        y_test=y_test,
+        class_names=(pair[0].name, pair[1].name),
+        details={**details, "deviations": deviations},
+    )
+
+
+def _picked(
+    files: Iterable[Labelled], pair: tuple[Side, Side]
+) -> tuple[NDArray[Any], NDArray[np.int64]]:
+    """Return the images of a pair, and labels 0 and 1."""
+    x, y = [], []
+    for images, labels in files:
+        chosen = np.isin(labels, pair[0].labels + pair[1].labels)
+        x.append(images[chosen])
+        y.append(np.isin(labels[chosen], pair[1].labels).astype(np.int64))
+    return np.concatenate(x), np.concatenate(y)

@@ -1,6 +1,5 @@
 """The sources by name: `load_task("cifar10:cat/dog", beta=100)`, and what is there."""
 
-import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
@@ -9,60 +8,80 @@ from pathlib import Path
 from typing import Any
 
 from curvewise.base.errors import InputError, did_you_mean, require_number
-from curvewise.data.options import Progress, SourceOptions
-from curvewise.data.task import Task
+from curvewise.data.task import Progress, SourceOptions, Task
 
-DATA_VARIABLE = "CURVEWISE_DATA"
+LIMITED = ("target", "positive", "group", "image_size")  # settings that not every source takes
+COLUMNS = LIMITED[:3]  # those of tables
 
 
 @dataclass(frozen=True)
 class Source:
-    """Where a source lives: `module.function(argument, options)` returns its task."""
+    """Where a source lives: `module.NAME(argument, options)` returns its task.
 
-    name: str
+    Where `module.NAME_files(options)` is defined, it raises an `InputError` that says how to get
+    the data if they are not there. `takes` are those of the `LIMITED` settings that it heeds.
+    """
+
     module: str
     example: str
     what: str
+    takes: tuple[str, ...] = ()
 
     @property
-    def function(self) -> str:
-        """The name as Python writes it."""
-        return self.name.replace("-", "_")
+    def name(self) -> str:
+        """What stands before the colon."""
+        return self.example.partition(":")[0]
 
     def load(self, argument: str, options: SourceOptions) -> Task:
         """Return the task; the module is imported only now."""
-        task = self._attribute(self.function)(argument, options)
+        for name in LIMITED:
+            if (value := getattr(options, name)) is not None and name not in self.takes:
+                option = name.replace("_", "-")
+                raise InputError(f"{self.name} must be read without --{option}, got {str(value)!r}")
+        if argument and ":" not in self.example:
+            raise InputError(f"{self.name} takes nothing after its name, got {argument!r}")
+        task = self._function("")(argument, options)
         assert isinstance(task, Task)
         return task
 
     def missing(self, options: SourceOptions) -> str | None:
         """Return None if its data are there, else how to get them."""
-        reason: str | None = self._attribute(f"missing_{self.function}", lambda _: None)(options)
-        return reason
+        try:
+            self._function("_files", lambda _: None)(options)
+        except InputError as error:
+            return str(error)
+        return None
 
-    def _attribute(self, name: str, *default: Callable[..., Any]) -> Callable[..., Any]:
-        found: Callable[..., Any] = getattr(
-            import_module(f"curvewise.data.{self.module}"), name, *default
+    def _function(self, ending: str, *default: Callable[..., Any]) -> Callable[..., Any]:
+        module = import_module(f"curvewise.data.{self.module}")
+        function: Callable[..., Any] = getattr(
+            module, self.name.replace("-", "_") + ending, *default
         )
-        return found
+        return function
 
 
 SOURCES = {
     source.name: source
     for source in (
-        Source("digits", "embedded", "digits:8", "8 x 8 handwritten digits, one against the rest"),
-        Source("table", "tables", "table:FILE", "a CSV, TSV or Parquet file with --target COLUMN"),
-        Source("npz", "npz", "npz:FILE", "arrays x_train, y_train, x_test, y_test, or x and y"),
-        Source("folder", "folders", "folder:PATH", "images, one sub-folder a class"),
-        Source("cifar10", "cifar", "cifar10:cat/dog", "two classes, or cifar10:animal/vehicle"),
-        Source("cifar100", "cifar", "cifar100:household", "furniture and electronics, or a pair"),
+        Source("scikit_learn", "digits:8", "8 x 8 handwritten digits, one against the rest"),
+        Source("tables", "table:FILE", "a CSV, TSV or Parquet file with --target COLUMN", COLUMNS),
         Source(
-            "fashion-mnist", "fashion", "fashion-mnist:t-shirt/shirt", "28 x 28 clothes, a pair"
+            "npz", "npz:FILE", "arrays x_train, y_train, x_test, y_test, or x and y", ("positive",)
         ),
-        Source("dogs-vs-cats", "folders", "dogs-vs-cats", "photographs from Kaggle"),
-        Source("melanoma", "melanoma", "melanoma", "skin lesions of ISIC 2019 and 2020"),
-        Source("keel", "keel", "keel:yeast4", "small imbalanced tables of the KEEL repository"),
-        Source("openml", "openml", "openml:1590", "a table of openml.org by number, downloaded"),
+        Source(
+            "folders", "folder:PATH", "images, one sub-folder a class", ("positive", "image_size")
+        ),
+        Source("cifar", "cifar10:cat/dog", "two classes, or cifar10:animal/vehicle"),
+        Source("cifar", "cifar100:household", "furniture and electronics, or a pair"),
+        Source("fashion", "fashion-mnist:t-shirt/shirt", "28 x 28 clothes, a pair"),
+        Source("folders", "dogs-vs-cats", "photographs from Kaggle", ("image_size",)),
+        Source("melanoma", "melanoma", "skin lesions of ISIC 2019 and 2020", ("image_size",)),
+        Source(
+            "keel", "keel:yeast4", "small imbalanced tables of the KEEL repository", ("positive",)
+        ),
+        Source(
+            "scikit_learn", "openml:1590", "a table of openml.org by number, downloaded", COLUMNS
+        ),
     )
 }
 
@@ -109,8 +128,8 @@ def load_task(
             f"{_as_source(str(source)) or did_you_mean(name, SOURCES)}"
         )
     options = SourceOptions(
-        data_dir=_data_dir(data_dir),
-        cache_dir=None if cache_dir is None else Path(cache_dir),
+        data_dir=data_dir,
+        cache_dir=cache_dir,
         seed=seed,
         image_size=image_size,
         target=target,
@@ -142,15 +161,8 @@ def list_sources(
     >>> [source.example for source in list_sources() if source.name == "digits"]
     ['digits:8']
     """
-    options = SourceOptions(
-        data_dir=_data_dir(data_dir), cache_dir=None if cache_dir is None else Path(cache_dir)
-    )
+    options = SourceOptions(data_dir=data_dir, cache_dir=cache_dir)
     return [
         SourceInfo(source.name, source.example, source.what, source.missing(options))
         for source in SOURCES.values()
     ]
-
-
-def _data_dir(given: str | PathLike[str] | None) -> Path | None:
-    folder = given or os.environ.get(DATA_VARIABLE)
-    return Path(folder).expanduser() if folder else None

@@ -12,11 +12,9 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from curvewise.base.errors import InputError, did_you_mean
-from curvewise.data.options import SourceOptions
-from curvewise.data.task import Task, split_rows
+from curvewise.data.task import SourceOptions, Task, split_rows
 from curvewise.tables.columns import TableEncoder, column_kind, column_levels, level_text
 
-TEST_FRACTION = 0.2
 SEPARATORS = (",", ";", "\t", "|")
 ENDINGS = (".csv", ".tsv", ".tab", ".txt", ".parquet", ".pq")
 
@@ -29,14 +27,12 @@ def table(argument: str, options: SourceOptions) -> Task:
     `options.group` names a column whose values stay on one side. Columns become numbers as
     `TableEncoder` says, fitted on the training part.
     """
-    options.refuse("table:FILE", "image_size")
     path = find_file(argument, "table:FILE", options)
     frame = read_table(path)
     if options.target is None:
         raise InputError(
             f"table:{path.name} needs the column of classes as --target (in a sweep as "
-            f"`target` under [data]), one of "
-            f"{_listed(frame.columns)}"
+            f"`target` under [data]), one of {_listed(frame.columns)}"
         )
     return frame_task(frame, name=f"table:{path.name}", target=options.target, options=options)
 
@@ -63,11 +59,10 @@ def read_table(path: Path) -> pd.DataFrame:
     missing, as are an empty field, NA, NaN, null and None. A column without a name, as an index
     that was saved along, is left out with a warning.
     """
-    path = Path(path)
-    ending = Path(path.stem).suffix if path.suffix == ".gz" else path.suffix
-    if ending.lower() not in ENDINGS:
+    ending = Path(path.name.removesuffix(".gz")).suffix.lower()
+    if ending not in ENDINGS:
         raise InputError(f"a table must be a file of {', '.join(ENDINGS)}, got {path.name!r}")
-    frame = _read_parquet(path) if ending.lower() in (".parquet", ".pq") else _read_text(path)
+    frame = _read_parquet(path) if ending in (".parquet", ".pq") else _read_text(path)
     frame.columns = frame.columns.map(lambda name: str(name).strip())
     twice = frame.columns[frame.columns.duplicated() & (frame.columns != "")]
     if len(twice):
@@ -162,7 +157,7 @@ def frame_task(frame: pd.DataFrame, *, name: str, target: str, options: SourceOp
             stacklevel=2,
         )
     groups = None if options.group is None else group_names(labelled[options.group])
-    train, test = split_labels(y, seed=options.seed, groups=groups)
+    train, test = split_rows(y, seed=options.seed, groups=groups)
     features = labelled.drop(columns=[column for column in (target, options.group) if column])
     for column in features.columns:
         # What a column is, is read off all rows, as the file reader does: else it would depend
@@ -255,20 +250,6 @@ def group_names(column: pd.Series) -> NDArray[np.str_]:
             f"the first is row {column.index[absent[0]]}"
         )
     return np.array(names)[codes]
-
-
-def split_labels(
-    y: NDArray[np.int64], *, seed: int, groups: NDArray[Any] | None
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the rows of the training and of the test part, a stratified fifth."""
-    try:
-        return split_rows(y, TEST_FRACTION, seed=seed, groups=groups)
-    except InputError:
-        raise
-    except ValueError as error:  # of scikit-learn, when a class has fewer rows than folds
-        raise InputError(
-            f"the rows cannot be split with every class on both sides: {error}"
-        ) from None
 
 
 def _listed(names: Any, most: int = 12) -> str:

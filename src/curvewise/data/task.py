@@ -1,23 +1,62 @@
-"""`Task`: what every data source returns, and how it is split and thinned."""
+"""`SourceOptions`: what a data source is told; `Task`: what it returns, to be split and thinned."""
 
+import os
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import chain
+from os import PathLike
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.model_selection import StratifiedGroupKFold, train_test_split
 
-from curvewise.base.errors import InputError, require_number, require_open
+from curvewise.base.errors import InputError, require_choice, require_open
 from curvewise.base.files import sha256
 from curvewise.data.imbalance import subsample_to_beta
 from curvewise.data.mapped import mapped_rows
 
+Progress = Callable[[str, int, int], None]
+
+DATA_VARIABLE = "CURVEWISE_DATA"
+TEST_FRACTION = 0.2  # of sources that have no split of their own
 KINDS = ("image", "features")
 FEW = 5  # positives below which a thinned task is hardly one
 BETA_TOLERANCE = 0.05  # by which whole samples may miss the beta that was asked for
+
+
+@dataclass(frozen=True)
+class SourceOptions:
+    """Settings of every source, as `load_task` takes them.
+
+    `progress` is called as progress(what, done, total) during long work.
+
+    >>> SourceOptions(data_dir="downloads").data_folder.name
+    'downloads'
+    """
+
+    data_dir: str | PathLike[str] | None = None
+    cache_dir: str | PathLike[str] | None = None
+    seed: int = 0
+    image_size: int | None = None
+    target: str | None = None
+    positive: str | None = None
+    group: str | None = None
+    progress: Progress | None = None
+
+    @property
+    def data_folder(self) -> Path:
+        """Where downloads are looked for: `data_dir`, else CURVEWISE_DATA, else `data` here."""
+        return Path(self.data_dir or os.environ.get(DATA_VARIABLE) or "data").expanduser()
+
+    @property
+    def cache_folder(self) -> Path:
+        """Where decoded images are kept: `cache_dir`, else the user's cache folder."""
+        if self.cache_dir is not None:
+            return Path(self.cache_dir)
+        return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "curvewise"
 
 
 @dataclass(frozen=True)
@@ -42,8 +81,7 @@ class Task:
     details: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        if self.kind not in KINDS:
-            raise InputError(f"kind must be one of {KINDS}, got {self.kind!r}")
+        require_choice("kind", self.kind, KINDS)
         for part in ("train", "test"):
             x, y = getattr(self, f"x_{part}"), getattr(self, f"y_{part}")
             if len(x) != len(y):
@@ -146,37 +184,32 @@ def _thinning_note(beta: float, before: tuple[int, ...], after: tuple[int, ...])
 
 
 def split_rows(
-    y: NDArray[np.int64], fraction: float, *, seed: int, groups: NDArray[Any] | None = None
+    y: NDArray[np.int64],
+    fraction: float = TEST_FRACTION,
+    *,
+    seed: int,
+    groups: NDArray[Any] | None = None,
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return sorted row indices of a stratified split, `fraction` of the rows in the second part.
 
     With groups, no group is on both sides, and the fraction is met as nearly as they allow.
     """
-    require_open("fraction", fraction, 0, 1)
+    fraction = require_open("fraction", fraction, 0, 1)
     rows = np.arange(len(y))
-    if groups is None:
-        try:
-            first, second = train_test_split(
-                rows, test_size=fraction, stratify=y, random_state=seed
+    try:
+        if groups is None:
+            parts = train_test_split(rows, test_size=fraction, stratify=y, random_state=seed)
+        else:
+            folds = StratifiedGroupKFold(
+                max(2, round(1 / fraction)), shuffle=True, random_state=seed
             )
-        except ValueError as error:
-            raise InputError(
-                f"the rows cannot be split with every class on both sides: {error}"
-            ) from None
-    else:
-        folds = max(2, round(1 / require_number("fraction", fraction, 0, 1)))
-        splitter = StratifiedGroupKFold(n_splits=folds, shuffle=True, random_state=seed)
-        try:
-            first, second = next(iter(splitter.split(rows, y, groups)))
-        except ValueError as error:
-            raise InputError(
-                f"the groups cannot be split with every class on both sides: {error}"
-            ) from None
-        if len(np.unique(y[second])) < len(np.unique(y)) or len(np.unique(y[first])) < len(
-            np.unique(y)
-        ):
-            raise InputError(
-                f"the groups cannot be split with every class on both sides, got "
-                f"{len(np.unique(groups))} groups"
-            )
-    return np.sort(first), np.sort(second)
+            parts = next(iter(folds.split(rows, y, groups)))
+            if any(len(np.unique(y[part])) < len(np.unique(y)) for part in parts):
+                raise ValueError(f"got {len(np.unique(groups))} groups")
+    except ValueError as error:
+        what = "rows" if groups is None else "groups"
+        raise InputError(
+            f"the {what} cannot be split with every class on both sides: {error}"
+        ) from None
+    first, second = map(np.sort, parts)
+    return first, second

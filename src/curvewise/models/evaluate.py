@@ -1,6 +1,5 @@
 """What a model is measured on, and the curve and numbers that then come out."""
 
-import os
 import warnings
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
@@ -12,17 +11,15 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from curvewise.base.errors import InputError, did_you_mean, require
-from curvewise.data.options import SourceOptions
-from curvewise.data.registry import DATA_VARIABLE, load_task
+from curvewise.data.registry import SOURCES, load_task
 from curvewise.data.tables import (
     find_file,
     group_names,
     labelled_rows,
     read_table,
-    split_labels,
     stored_encoder,
 )
-from curvewise.data.task import Task, arrays_digest
+from curvewise.data.task import SourceOptions, Task, arrays_digest, split_rows
 from curvewise.estimator.classifier import FamilyClassifier
 from curvewise.models.operating import find_threshold
 from curvewise.roc.curve import RocCurve, check_scored, roc_curve
@@ -32,7 +29,6 @@ from curvewise.roc.operating import OperatingPoint, operating_point, threshold_b
 from curvewise.training.model import Model
 
 RATES = (0.001, 0.01, 0.1)
-SIZED = ("folder", "dogs-vs-cats", "melanoma")  # sources that --image-size is for
 SCORES = ("score", "probability")  # columns that are scores unless others are named
 
 
@@ -136,7 +132,8 @@ def measured_part(
     require(not all_rows, f"--all-rows is for tables, got {source}")
     if kind == "folder" and positive is None:
         options["positive"] = model.class_names[1]
-    if kind in SIZED and options.get("image_size") is None:
+    sized = kind in SOURCES and "image_size" in SOURCES[kind].takes
+    if sized and options.get("image_size") is None:
         options["image_size"] = model.preprocessing.get("image_size")
     task = load_task(source, **options)
     shape = task.x_test.shape[1:]
@@ -171,8 +168,7 @@ def _note(model: Model, task: Task, seed: int, trained_seed: int) -> str:
 
 def table_file(argument: str, data_dir: Path | None) -> Path:
     """Return the file of the source table:ARGUMENT, as given or inside the data folder."""
-    folder = data_dir or os.environ.get(DATA_VARIABLE) or "data"
-    return find_file(argument, "table:FILE", SourceOptions(data_dir=Path(folder)))
+    return find_file(argument, "table:FILE", SourceOptions(data_dir=data_dir))
 
 
 def _table_part(
@@ -201,7 +197,7 @@ def _table_part(
         )
     if all_rows:
         return MeasuredPart(x, y)
-    _, rows = split_labels(y, seed=seed, groups=groups)
+    _, rows = split_rows(y, seed=seed, groups=groups)
     note = (
         f"measured on {len(rows)} rows, the test part of {file.name} by seed {seed}; the model "
         f"was trained on other data, so --all-rows may take all {len(y)}"
@@ -216,7 +212,7 @@ def _test_digest(
     try:
         with warnings.catch_warnings():  # of few members of a class
             warnings.simplefilter("ignore")
-            _, rows = split_labels(y, seed=seed, groups=groups)
+            _, rows = split_rows(y, seed=seed, groups=groups)
     except InputError:  # so few that they cannot be split, and never were
         return None
     return arrays_digest(x[rows], y[rows])

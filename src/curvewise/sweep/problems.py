@@ -10,11 +10,9 @@ from numpy.typing import NDArray
 
 from curvewise.base.errors import InputError
 from curvewise.base.files import require_file, sha256
-from curvewise.data.embed import embedded
-from curvewise.data.feature_bank import FeatureBank
-from curvewise.data.options import SourceOptions
+from curvewise.data.feature_bank import FeatureBank, embedded
 from curvewise.data.registry import load_task
-from curvewise.data.task import Task, split_rows
+from curvewise.data.task import SourceOptions, Task, split_rows
 from curvewise.networks.pretrained import read_weights
 from curvewise.networks.registry import Normalization, build_network, input_statistics
 from curvewise.sweep.plan import PlannedRun, Problem

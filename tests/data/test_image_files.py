@@ -5,7 +5,7 @@ import pytest
 from image_samples import noisy_jpeg, picture
 from PIL import Image
 
-from curvewise.data.picture import decode
+from curvewise.data.image_files import decode
 
 RED, BLUE = (255, 0, 0), (0, 0, 255)
 

@@ -1,4 +1,4 @@
-"""OpenML on recorded responses: those that scikit-learn carries for its own tests."""
+"""The digits, and OpenML on recorded responses, which scikit-learn carries for its own tests."""
 
 import io
 import re
@@ -10,17 +10,40 @@ from urllib.error import HTTPError, URLError
 
 import numpy as np
 import pytest
-from sklearn.datasets import _openml
+from sklearn.datasets import _openml, load_digits
 
 from curvewise.base.errors import InputError
-from curvewise.data.openml import openml
-from curvewise.data.options import SourceOptions
+from curvewise.data.scikit_learn import digits, openml
+from curvewise.data.task import SourceOptions
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:OpenML raised a warning on the dataset"),
     pytest.mark.filterwarnings("ignore:column .* is dropped"),
     pytest.mark.filterwarnings("ignore:values are missing where the training data had none"),
 ]
+
+
+@pytest.mark.parametrize("argument", ["", "8", "0"])
+def test_one_digit_against_the_rest(argument: str) -> None:
+    task = digits(argument, SourceOptions(seed=5))
+    digit = argument or "8"
+    assert (task.name, task.kind) == (f"digits:{digit}", "features")
+    assert task.class_names == (f"not {digit}", digit)
+    assert abs(len(task.y_train) - len(task.y_test)) == 1  # of 1,797
+    assert abs(int(task.y_train.sum()) - int(task.y_test.sum())) <= 1
+    assert len(task.details["feature_names"]) == 64
+    x, y = np.concatenate([task.x_train, task.x_test]), np.concatenate([task.y_train, task.y_test])
+    assert x.dtype == np.float32
+    # Every image is there once, with its label.
+    pixels, numbers = load_digits(return_X_y=True)
+    rows = np.column_stack([pixels / 16, numbers == int(digit)])
+    assert sorted(np.column_stack([x, y]).tolist()) == sorted(rows.tolist())
+
+
+def test_the_seed_chooses_the_halves() -> None:
+    one, again, other = (digits("8", SourceOptions(seed=seed)) for seed in (0, 0, 1))
+    assert one.fingerprint == again.fingerprint != other.fingerprint
+
 
 KINDS = (("data/features/", "jdf-"), ("data/qualities/", "jdq-"), ("data/", "jd-"))
 
@@ -108,12 +131,6 @@ def test_what_is_out_of_reach_is_said(tmp_path: Path, monkeypatch: pytest.Monkey
         pytest.raises(InputError, match=r"on openml.org within reach, got: .*no network"),
     ):
         openml("99", SourceOptions(cache_dir=tmp_path))
-
-
-@pytest.mark.parametrize("argument", ["", "adult", "-1", "1.5"])
-def test_a_data_set_is_a_number(argument: str) -> None:
-    with pytest.raises(InputError, match="openml:ID must have the number of a data set, got"):
-        openml(argument, SourceOptions())
 
 
 @pytest.mark.parametrize("default", [None, "", "a,b"])
