@@ -4,8 +4,8 @@ from dataclasses import replace
 
 from curvewise.paper.profiles import Profile
 from curvewise.paper.running import run_experiment
+from curvewise.sweep.executors import make_executor
 from curvewise.sweep.problems import Problems
-from curvewise.sweep.progress import make_executor
 from curvewise.sweep.spec import Spec
 
 SMALL = {

@@ -13,8 +13,9 @@ from curvewise.base.errors import InputError
 from curvewise.cli.compare import why_no_p
 from curvewise.cli.sweep import _print_status
 from curvewise.paper.compare import comparison_spec
+from curvewise.sweep.executors import make_executor
 from curvewise.sweep.plan import Result
-from curvewise.sweep.progress import duration, make_executor
+from curvewise.sweep.progress import duration
 from curvewise.sweep.spec import Spec
 from curvewise.sweep.store import Store
 

@@ -15,6 +15,9 @@ from numpy.typing import NDArray
 
 from curvewise.sweep.executors import Finished
 
+# Where other processes find this file.
+HERE = os.pathsep.join(filter(None, [str(Path(__file__).parent), os.environ.get("PYTHONPATH")]))
+
 
 @dataclass
 class Numbers:

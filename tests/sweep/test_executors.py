@@ -33,7 +33,7 @@ def one_ray() -> Iterator[Any]:
     import ray
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PYTHONPATH", str(Path(__file__).parent))
+        patch.setenv("PYTHONPATH", work.HERE)
         options = {"include_dashboard": False, "log_to_driver": False, "logging_level": "ERROR"}
         ray.init("local", num_cpus=2, object_store_memory=400_000_000, **options)
     yield ray
@@ -211,12 +211,12 @@ def test_closing_early_ends_what_is_under_way(executor: Executor, tmp_path: Path
     assert len(list(tmp_path.iterdir())) == 2  # no other was begun
 
 
-def test_closing_early_begins_no_other_job_in_this_process() -> None:
-    begun: list[int] = []
-    ends = executors.serial().execute([Job(n, n, str(n)) for n in range(3)], max, begun.append)
+def test_closing_early_begins_no_other_job_in_this_process(tmp_path: Path) -> None:
+    jobs = [Job(n, str(tmp_path / str(n)), "0") for n in range(3)]
+    ends = executors.serial().execute(jobs, os.mkdir, lambda data_key: 0o777)
     next(ends)
     ends.close()
-    assert begun == ["0"]
+    assert [path.name for path in tmp_path.iterdir()] == ["0"]
 
 
 def test_ctrl_c_in_this_process_is_not_an_error_of_the_job() -> None:

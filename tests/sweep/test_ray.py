@@ -18,7 +18,6 @@ from curvewise.base.errors import CurvewiseError, InputError
 from curvewise.sweep import executors, ray_cluster
 from curvewise.sweep.executors import Job
 
-HERE = Path(__file__).parent
 # A machine that is gone is noticed after a second instead of half a minute.
 WATCHFUL = {
     "health_check_initial_delay_ms": 0,
@@ -69,7 +68,7 @@ def cluster() -> Iterator[Any]:
     from ray.cluster_utils import Cluster
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PYTHONPATH", str(HERE))
+        patch.setenv("PYTHONPATH", work.HERE)
         head = {"num_cpus": 1, "num_gpus": 1, "include_dashboard": False}
         head |= {"_system_config": WATCHFUL}
         cluster = Cluster(initialize_head=True, head_node_args=head)
@@ -79,7 +78,11 @@ def cluster() -> Iterator[Any]:
 
 
 @pytest.mark.cluster
-def test_a_ray_of_this_machine_listens_to_this_machine_only() -> None:
+def test_a_ray_of_this_machine_listens_to_this_machine_only(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("PYTHONPATH", work.HERE)
+    executors.ray()  # sets Ray's environment before it is imported
     import ray
 
     ends = executors.ray().execute([Job(0, 0, "0")], work.visible_gpus, numbers)
@@ -217,13 +220,13 @@ def start_driver(job: str, folder: Path) -> "subprocess.Popen[str]":
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        env=os.environ | {"PYTHONPATH": str(HERE)},
+        env=os.environ | {"PYTHONPATH": work.HERE},
     )
 
 
 @pytest.mark.cluster
-def test_a_ray_of_its_own_is_silent() -> None:
-    said = start_driver("hush", HERE).communicate(timeout=120)
+def test_a_ray_of_its_own_is_silent(tmp_path: Path) -> None:
+    said = start_driver("hush", tmp_path).communicate(timeout=120)
     assert said == ("[(0, 'alive', 1), (1, None, 3)]\n", "")
 
 

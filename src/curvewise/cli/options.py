@@ -93,7 +93,7 @@ class ExecutorOptions:
 
     def start(self) -> "Executor":
         """Return the executor."""
-        from curvewise.sweep.progress import make_executor
+        from curvewise.sweep.executors import make_executor
 
         return make_executor(
             self.executor, workers=self.workers, address=self.address, gpus=self.gpus

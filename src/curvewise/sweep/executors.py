@@ -7,20 +7,26 @@ An exception is reported with its traceback, and the others go on; it is not tri
 would come again. A worker that dies (out of memory, a crash in compiled code, a lost machine) is
 replaced and its job tried again, three times in all. Each job runs in one thread, so that all
 executors compute the same bits. Closing the iterator, or Ctrl-C, ends all that is under way.
+
+The pools of joblib and `concurrent.futures` cannot promise this: when a worker dies they fail all
+jobs under way, and do not tell whose worker it was, nor how it died.
 """
 
 import pickle
 import sys
 import traceback
-from collections import Counter
-from collections.abc import Callable, Generator, Iterable, Sequence
+from abc import ABC, abstractmethod
+from collections import Counter, deque
+from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any
 
-from curvewise.base.errors import InputError
+from curvewise.base.errors import InputError, require_choice, require_number
 from curvewise.base.machine import one_thread
 
 TRIES = 3  # how often a job is begun whose worker dies
+EXECUTORS = ("serial", "processes", "ray")
 
 # A worker's environment, to be set before it imports numpy and torch. Compiling in one process
 # too: a pool of compilers would outlive a worker that is ended.
@@ -33,7 +39,6 @@ ONE_THREAD = {
 
 Work = Callable[[Any, Any], Any]
 Load = Callable[[str], Any]
-Handle = TypeVar("Handle")
 
 
 @dataclass(frozen=True)
@@ -58,13 +63,86 @@ class Finished:
     attempts: int = 1
 
 
-class Executor(Protocol):
-    """Does jobs; what the module's docstring promises holds for each."""
+@dataclass
+class Trial:
+    """A job on its way through workers that may die; `deaths` tells how each did."""
+
+    job: Job
+    deaths: list[str] = field(default_factory=list)
+
+    def end(self, news: bytes | str) -> Finished | None:
+        """Return the job's end after an answer, or a worker's death; None to try it again."""
+        if isinstance(news, bytes):
+            try:
+                outcome, error = pickle.loads(news)
+            except Exception:  # whatever an outcome does when it is put together again
+                outcome, error = None, traceback.format_exc()
+            return Finished(self.job.key, outcome, error, len(self.deaths) + 1)
+        self.deaths.append(news)
+        if len(self.deaths) < TRIES:
+            return None
+        text = "\n".join(f"try {n}: {death}" for n, death in enumerate(self.deaths, 1))
+        return Finished(self.job.key, None, f"the worker died in every try\n{text}", TRIES)
+
+
+class Executor(ABC):
+    """Does jobs, as the module's docstring promises; a subclass says where and how."""
 
     def execute(
         self, jobs: Iterable[Job], work: Work, load: Load
     ) -> Generator[Finished, None, None]:
         """Yield every job's end as it comes; `work` must be importable, `load` may be anything."""
+        require_importable(work)
+        jobs = list(jobs)
+        data_keys = {job.key: job.data_key for job in jobs}
+        shelf = _Shelf(self, load, data_keys.values())
+        waiting, unfinished = deque(map(Trial, jobs)), len(jobs)
+        ends: list[Finished | None] = []
+        with self.workers_for(len(jobs)):
+            while unfinished:
+                while waiting and self.has_room():
+                    ends.append(self._hand_out(waiting.popleft(), work, shelf))
+                for end in filter(None, ends):  # workers go on meanwhile
+                    shelf.give_back(data_keys[end.key])
+                    unfinished -= 1
+                    yield end
+                ends = []
+                for trial, news in self.news():
+                    ends.append(trial.end(news))
+                    if ends[-1] is None:
+                        waiting.appendleft(trial)
+
+    def _hand_out(self, trial: Trial, work: Work, shelf: "_Shelf") -> Finished | None:
+        """Give a job to a worker; return its end if its data cannot be loaded."""
+        held, trouble = shelf.take(trial.job.data_key)
+        if trouble is not None:
+            return Finished(trial.job.key, error=trouble, attempts=0)
+        self.give(trial, held, pickle.dumps((work, trial.job.payload)))
+        return None
+
+    @abstractmethod
+    def workers_for(self, n_jobs: int) -> AbstractContextManager[Any]:
+        """Return the surroundings in which jobs are done; leaving them ends all workers."""
+
+    @abstractmethod
+    def has_room(self) -> bool:
+        """Return whether one more job can be given."""
+
+    @abstractmethod
+    def give(self, trial: Trial, held: Any, task: bytes) -> None:
+        """Let a worker do a pickled (work, payload) on data that `hold` returned."""
+
+    @abstractmethod
+    def news(self) -> Iterator[tuple[Trial, bytes | str]]:
+        """Wait a while; yield jobs with their `answer_to`, or with how their worker died."""
+
+    def hold(self, data: Any) -> Any:
+        """Return loaded data in the form that workers are given."""
+        return data
+
+    def drop(self, held: Any) -> None:
+        """Let go of what `hold` returned."""
+        return
 
 
 def serial() -> Executor:
@@ -102,99 +180,70 @@ def ray(
     return RayCluster(address, gpus_per_job, cpus_per_job)
 
 
-class _Serial:
-    def execute(
-        self, jobs: Iterable[Job], work: Work, load: Load
-    ) -> Generator[Finished, None, None]:
-        require_importable(work)
-        jobs = list(jobs)
-        shelf = Shelf[Any](jobs, load, lambda data: data, lambda data: None)
-        for job in jobs:
-            try:
-                finished = self._do(job, work, shelf.take(job))
-            except LoadError as failed:
-                finished = Finished(job.key, error=str(failed), attempts=0)
-            shelf.finish(job)
-            yield finished
+def make_executor(
+    name: str, *, workers: int | None = None, address: str | None = None, gpus: float = 0.0
+) -> Executor:
+    """Return an executor by name: what a command's options say.
 
-    @staticmethod
-    def _do(job: Job, work: Work, data: Any) -> Finished:
-        try:
-            with one_thread():
-                return Finished(job.key, work(job.payload, data))
-        except (Exception, SystemExit):
-            return Finished(job.key, error=traceback.format_exc())
-
-
-class LoadError(Exception):
-    """Data could not be loaded; the text is the traceback."""
-
-
-class Shelf(Generic[Handle]):
-    """The data of the jobs under way, each loaded once and kept while a job needs them.
-
-    `store` turns loaded data into what executors hand to workers, `discard` undoes that. A load
-    that failed is not tried again for the next job.
+    >>> type(make_executor("serial")).__name__
+    '_Serial'
     """
-
-    def __init__(
-        self,
-        jobs: Sequence[Job],
-        load: Load,
-        store: Callable[[Any], Handle],
-        discard: Callable[[Handle], None],
-    ) -> None:
-        self._unfinished = Counter(job.data_key for job in jobs)
-        self._load, self._store, self._discard = load, store, discard
-        self._held: dict[str, Handle] = {}
-        self._failed: dict[str, str] = {}
-
-    def take(self, job: Job) -> Handle:
-        """Return the job's data, or raise `LoadError`."""
-        if job.data_key in self._failed:
-            raise LoadError(self._failed[job.data_key])
-        if job.data_key not in self._held:
-            self._held[job.data_key] = self._store(self._loaded(job.data_key))
-        return self._held[job.data_key]
-
-    def finish(self, job: Job) -> None:
-        """Let go of the job's data if no other job needs them."""
-        self._unfinished[job.data_key] -= 1
-        if not self._unfinished[job.data_key]:
-            self._failed.pop(job.data_key, None)
-            if job.data_key in self._held:
-                self._discard(self._held.pop(job.data_key))
-
-    def _loaded(self, data_key: str) -> Any:
-        try:
-            return self._load(data_key)
-        except Exception:
-            self._failed[data_key] = traceback.format_exc()
-        raise LoadError(self._failed[data_key])
+    require_choice("executor", name, EXECUTORS)
+    require_number("gpus", gpus, 0)
+    if name != "ray" and (gpus or address is not None):
+        raise InputError(f"--gpus and --address go with --executor ray, got --executor {name}")
+    if name == "ray":
+        return ray(address, gpus_per_job=gpus)
+    return serial() if name == "serial" else processes(workers)
 
 
-@dataclass
-class Trial:
-    """A job on its way through workers that may die; `deaths` tells how each did."""
+class _Shelf:
+    """The data of the jobs under way, each loaded once and kept while a job needs them."""
 
-    job: Job
-    deaths: list[str] = field(default_factory=list)
+    def __init__(self, executor: Executor, load: Load, data_keys: Iterable[str]) -> None:
+        self._executor, self._load = executor, load
+        self._unfinished = Counter(data_keys)
+        self._held: dict[str, tuple[Any, str | None]] = {}
 
-    def answered(self, answer: bytes) -> Finished:
-        """Return the end of the job that a worker answered."""
-        try:
-            outcome, error = pickle.loads(answer)
-        except Exception:  # whatever an outcome does when it is put together again
-            outcome, error = None, traceback.format_exc()
-        return Finished(self.job.key, outcome, error, len(self.deaths) + 1)
+    def take(self, data_key: str) -> tuple[Any, str | None]:
+        """Return data as workers are given them, and the traceback if they cannot be loaded."""
+        if data_key not in self._held:
+            try:
+                data = self._load(data_key)
+            except Exception:
+                self._held[data_key] = None, traceback.format_exc()
+            else:
+                self._held[data_key] = self._executor.hold(data), None
+        return self._held[data_key]
 
-    def died(self, death: str) -> Finished | None:
-        """Note that the worker died; return the job's end if it is not to be tried again."""
-        self.deaths.append(death)
-        if len(self.deaths) < TRIES:
-            return None
-        text = "\n".join(f"try {n}: {death}" for n, death in enumerate(self.deaths, 1))
-        return Finished(self.job.key, None, f"the worker died in every try\n{text}", TRIES)
+    def give_back(self, data_key: str) -> None:
+        """Let go of data if this was the last job with them."""
+        self._unfinished[data_key] -= 1
+        if not self._unfinished[data_key]:
+            held, trouble = self._held.pop(data_key)
+            if trouble is None:
+                self._executor.drop(held)
+
+
+class _Serial(Executor):
+    def __init__(self) -> None:
+        self._given: list[tuple[Trial, bytes, list[Any]]] = []
+
+    def workers_for(self, n_jobs: int) -> AbstractContextManager[Any]:
+        return nullcontext()
+
+    def has_room(self) -> bool:
+        return not self._given
+
+    def give(self, trial: Trial, held: Any, task: bytes) -> None:
+        self._given.append((trial, task, [held]))
+
+    def news(self) -> Iterator[tuple[Trial, bytes | str]]:
+        while self._given:
+            trial, task, held = self._given.pop()
+            with one_thread():
+                answer = answer_to(task, held.pop)
+            yield trial, answer
 
 
 def answer_to(task: bytes, open_data: Callable[[], Any]) -> bytes:

@@ -10,35 +10,13 @@ from rich.live import Live
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 
-from curvewise.base.errors import InputError, require_choice, require_number
-from curvewise.sweep import executors
 from curvewise.sweep.executors import Executor
 from curvewise.sweep.problems import Problems
 from curvewise.sweep.run import SweepProgress, run_sweep
 from curvewise.sweep.spec import Spec
 from curvewise.sweep.store import Store
 
-EXECUTORS = ("serial", "processes", "ray")
 SECONDS_BETWEEN_LINES = 60.0
-
-
-def make_executor(
-    name: str, *, workers: int | None = None, address: str | None = None, gpus: float = 0.0
-) -> Executor:
-    """Return an executor by name.
-
-    >>> type(make_executor("serial")).__name__
-    '_Serial'
-    """
-    require_choice("executor", name, EXECUTORS)
-    require_number("gpus", gpus, 0)
-    if name != "ray" and (gpus or address is not None):
-        raise InputError(f"--gpus and --address go with --executor ray, got --executor {name}")
-    if name == "serial":
-        return executors.serial()
-    if name == "processes":
-        return executors.processes(workers)
-    return executors.ray(address, gpus_per_job=gpus)
 
 
 def sweep(spec: Spec, store: Store, executor: Executor, problems: Problems) -> SweepProgress:

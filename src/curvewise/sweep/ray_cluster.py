@@ -10,29 +10,16 @@ begins one that runs out of memory again and again without end.
 
 import logging
 import os
-import pickle
 import socket
 import warnings
-from collections import deque
-from collections.abc import Generator, Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from importlib import import_module
 from typing import Any
 
 from curvewise.base.errors import CurvewiseError, InputError, require_number
 from curvewise.base.machine import NUMERICS_VERSION, VERSION, processors
-from curvewise.sweep.executors import (
-    ONE_THREAD,
-    Finished,
-    Job,
-    Load,
-    LoadError,
-    Shelf,
-    Trial,
-    Work,
-    answer_to,
-    require_importable,
-)
+from curvewise.sweep.executors import ONE_THREAD, Executor, Trial, answer_to
 
 AHEAD = 4  # tasks beyond those that can run at once, so that no machine waits for the driver
 LOOK_SECONDS = 1.0  # how long a wait lasts before machines are counted again
@@ -55,7 +42,7 @@ ONLY_THIS_MACHINE = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
 LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
 
 
-class RayCluster:
+class RayCluster(Executor):
     """Executor of Ray tasks that take `cpus_per_job` and `gpus_per_job`, which may be fractions.
 
     If this process has a connection to Ray, that is used and left open. Otherwise one to `address`
@@ -73,25 +60,55 @@ class RayCluster:
         self._ray = _imported(ENVIRONMENT | (ONLY_THIS_MACHINE if _is_here(address) else {}))
         self._deaths = tuple(getattr(self._ray.exceptions, name) for name in DEATHS)
 
-    def execute(
-        self, jobs: Iterable[Job], work: Work, load: Load
-    ) -> Generator[Finished, None, None]:
-        """Yield the end of every job as it comes."""
-        require_importable(work)
-        jobs = list(jobs)
-        waiting, running, ends = deque(map(Trial, jobs)), dict[Any, Trial](), list[Finished]()
+    @contextmanager
+    def workers_for(self, n_jobs: int) -> Iterator[None]:
+        """Connect to Ray, unless this process is; at the end cancel all tasks under way."""
+        self._running: dict[Any, Trial] = {}
         with self._connection():
-            shelf = Shelf(jobs, load, self._ray.put, lambda reference: None)
             try:
-                while waiting or running or ends:
-                    ends.extend(self._submit(waiting, running, work, shelf))
-                    while ends:
-                        yield ends.pop(0)
-                    ends.extend(self._collect(waiting, running, shelf))
+                yield
             finally:
                 if self._ray.is_initialized():  # else cancelling would start a Ray
-                    for reference in running:
+                    for reference in self._running:
                         self._ray.cancel(reference, force=True)
+
+    def hold(self, data: Any) -> Any:
+        """Put data into the object store, for as long as the reference is kept."""
+        return self._ray.put(data)
+
+    def has_room(self) -> bool:
+        """Return whether there are fewer tasks than wanted; machines come and go."""
+        has = self._ray.cluster_resources()
+        slots = min(has.get(name, 0.0) / n for name, n in self.needs.items() if n)
+        return len(self._running) < int(slots) + AHEAD
+
+    def give(self, trial: Trial, held: Any, task: bytes) -> None:
+        """Submit a job as a task."""
+        hidden = {} if self.needs["GPU"] else {"CUDA_VISIBLE_DEVICES": ""}  # else all see all
+        perform = self._ray.remote(_perform).options(
+            num_cpus=self.needs["CPU"],
+            num_gpus=self.needs["GPU"],
+            max_retries=0,
+            runtime_env={"env_vars": ONE_THREAD | hidden},
+        )
+        self._running[perform.remote(VERSIONS, task, held)] = trial
+
+    def news(self) -> Iterator[tuple[Trial, bytes | str]]:
+        """Wait for a task; yield its job with the answer or with what became of the worker."""
+        running = list(self._running)
+        for reference in self._ray.wait(running, timeout=LOOK_SECONDS)[0] if running else []:
+            trial = self._running.pop(reference)
+            try:
+                yield trial, self._ray.get(reference)
+            except self._deaths as error:
+                yield trial, f"{type(error).__name__}: {error}"
+            except self._ray.exceptions.RayError as error:
+                # What work raises is in its answer, so this is about all jobs.
+                reason = str(error).strip().rpartition("\n")[2]
+                raise CurvewiseError(
+                    f"the machines of the cluster must be able to run curvewise {VERSION}, got "
+                    f"{reason}"
+                ) from error
 
     @contextmanager
     def _connection(self) -> Iterator[None]:
@@ -149,61 +166,6 @@ class RayCluster:
         if not may_come:
             raise InputError(f"a job must find {wanted} on this machine, got fewer")
         warnings.warn(f"jobs wait for a machine with {wanted} to join the cluster", stacklevel=2)
-
-    def _room(self) -> int:
-        """Return how many tasks may be under way; machines come and go."""
-        has = self._ray.cluster_resources()
-        slots = min(has.get(name, 0.0) / n for name, n in self.needs.items() if n)
-        return int(slots) + AHEAD
-
-    def _submit(
-        self, waiting: deque[Trial], running: dict[Any, Trial], work: Work, shelf: Shelf[Any]
-    ) -> Iterator[Finished]:
-        """Submit as many jobs as there is room for; yield the end of those without data."""
-        hidden = {} if self.needs["GPU"] else {"CUDA_VISIBLE_DEVICES": ""}  # else all see all
-        perform = self._ray.remote(_perform).options(
-            num_cpus=self.needs["CPU"],
-            num_gpus=self.needs["GPU"],
-            max_retries=0,
-            runtime_env={"env_vars": ONE_THREAD | hidden},
-        )
-        room = self._room()
-        while waiting and len(running) < room:
-            trial = waiting.popleft()
-            try:
-                data = shelf.take(trial.job)
-            except LoadError as failed:
-                shelf.finish(trial.job)
-                yield Finished(trial.job.key, error=str(failed), attempts=0)
-            else:
-                task = pickle.dumps((work, trial.job.payload))
-                running[perform.remote(VERSIONS, task, data)] = trial
-
-    def _collect(
-        self, waiting: deque[Trial], running: dict[Any, Trial], shelf: Shelf[Any]
-    ) -> Iterator[Finished]:
-        """Wait for a task; yield its job's end, or put the job back to be tried again."""
-        done = self._ray.wait(list(running), timeout=LOOK_SECONDS)[0] if running else []
-        for reference in done:
-            trial = running.pop(reference)
-            end = self._end(trial, reference)
-            if end is None:
-                waiting.appendleft(trial)
-            else:
-                shelf.finish(trial.job)
-                yield end
-
-    def _end(self, trial: Trial, reference: Any) -> Finished | None:
-        try:
-            return trial.answered(self._ray.get(reference))
-        except self._deaths as error:
-            return trial.died(f"{type(error).__name__}: {error}")
-        except self._ray.exceptions.RayError as error:
-            # What work raises is in its answer, so this is about all jobs.
-            reason = str(error).strip().rpartition("\n")[2]
-            raise CurvewiseError(
-                f"the machines of the cluster must be able to run curvewise {VERSION}, got {reason}"
-            ) from error
 
 
 def _perform(versions: tuple[str, int], task: bytes, data: Any) -> bytes:

@@ -1,151 +1,115 @@
-"""Jobs in worker processes of this machine, which come and go with the driver."""
+"""Jobs in worker processes of this machine, which come and go with the driver.
+
+Arrays of data are in files of a temporary folder, which all workers map into memory; it is removed
+with the last worker, also when the driver was killed.
+"""
 
 import faulthandler
 import os
 import pickle
+import shutil
 import signal
 import sys
+import tempfile
 import threading
-import time
-from collections import deque
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
+from io import BufferedWriter
 from multiprocessing import get_context, parent_process, resource_tracker
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
+from typing import Any
+
+import numpy as np
 
 from curvewise.base.errors import CurvewiseError, require_number
 from curvewise.base.machine import processors
-from curvewise.sweep import array_files
-from curvewise.sweep.array_files import ArrayFolder
-from curvewise.sweep.executors import (
-    ONE_THREAD,
-    Finished,
-    Job,
-    Load,
-    LoadError,
-    Shelf,
-    Trial,
-    Work,
-    answer_to,
-    require_importable,
-)
+from curvewise.sweep.executors import ONE_THREAD, Executor, Trial, answer_to
 
 BEGUN = b""  # what a worker says when it has got a job; its answer follows
 LOOK_SECONDS = 1.0  # how long a death may stay unnoticed that no pipe tells of
-STOP_SECONDS = 1.0  # what a worker has to end by itself
+STOP_SECONDS = 1.0  # what a dying worker has to be gone
 UNBEGUN_LIMIT = 5  # workers in a row that die before their job
+PREFIX = "curvewise-data-"
+OBJECT = "object.pickle"
 
 
-class WorkerProcesses:
+class WorkerProcesses(Executor):
     """Executor of `workers` new interpreters, by default one for each processor."""
 
     def __init__(self, workers: int | None = None) -> None:
         count = processors() if workers is None else require_number("workers", workers, 1)
         self.workers = int(count)
 
-    def execute(
-        self, jobs: Iterable[Job], work: Work, load: Load
-    ) -> Generator[Finished, None, None]:
-        """Yield the end of every job as it comes."""
-        require_importable(work)
-        jobs = list(jobs)
-        waiting, ends = deque(map(Trial, jobs)), list[Finished]()
-        with ArrayFolder() as folder:
-            shelf = Shelf(jobs, load, folder.write, folder.remove)
-            with _Crew(min(self.workers, len(jobs)), folder.path) as crew:
-                while waiting or ends or crew.is_busy():
-                    ends.extend(_hand_out(waiting, crew, work, shelf))
-                    while ends:  # after the next jobs are given: workers go on meanwhile
-                        yield ends.pop(0)
-                    ends.extend(_collect(waiting, crew, shelf))
+    @contextmanager
+    def workers_for(self, n_jobs: int) -> Iterator[None]:
+        """Start workers when there is something for them to do, no more than jobs."""
+        self._crew: list[_Worker] = []
+        self._size, self._numbered, self._unbegun = min(self.workers, n_jobs), 0, 0
+        with tempfile.TemporaryDirectory(prefix=PREFIX, ignore_cleanup_errors=True) as folder:
+            self._folder = Path(folder)
+            try:
+                yield
+            finally:
+                for worker in self._crew:  # whatever they do: none holds what another has not
+                    worker.process.kill()
+                for worker in self._crew:
+                    worker.process.join()
+                    worker.connection.close()
 
-
-def _hand_out(
-    waiting: deque[Trial], crew: "_Crew", work: Work, shelf: Shelf[Path]
-) -> Iterator[Finished]:
-    """Give jobs to all workers that have none; yield the end of those without data."""
-    while waiting and crew.has_room():
-        trial = waiting.popleft()
+    def hold(self, data: Any) -> Path:
+        """Write data to files; return their folder."""
+        place = self._new_path("data")
         try:
-            place = shelf.take(trial.job)
-        except LoadError as failed:
-            shelf.finish(trial.job)
-            yield Finished(trial.job.key, error=str(failed), attempts=0)
-        else:
-            crew.give(trial, place, pickle.dumps((work, trial.job.payload)))
+            write_data(place, data)
+        except OSError as error:
+            raise CurvewiseError(
+                f"data for the worker processes must fit into {self._folder.parent}, got {error}: "
+                f"choose another folder by the environment variable TMPDIR"
+            ) from error
+        return place
 
-
-def _collect(waiting: deque[Trial], crew: "_Crew", shelf: Shelf[Path]) -> Iterator[Finished]:
-    """Wait for news; yield the ends of jobs, put those back that are to be tried again."""
-    for trial, news in crew.news():
-        if isinstance(news, bytes):
-            end: Finished | None = trial.answered(news)
-        else:
-            end = None if news is None else trial.died(news)
-        if end is None:
-            waiting.appendleft(trial)
-        else:
-            shelf.finish(trial.job)
-            yield end
-
-
-class _Crew:
-    """Up to `size` workers, started when there is something for them to do."""
-
-    def __init__(self, size: int, folder: Path) -> None:
-        self._size, self._folder = size, folder
-        self._workers: list[_Worker] = []
-        self._started = 0
-        self._unbegun = 0  # workers in a row that died before their job
-
-    def __enter__(self) -> "_Crew":
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        """End all workers, whatever they do: none holds anything that another has not."""
-        for worker in self._workers:
-            worker.process.terminate()
-        deadline = time.monotonic() + STOP_SECONDS
-        for worker in self._workers:
-            worker.end_by(deadline)
-            worker.connection.close()
-
-    def is_busy(self) -> bool:
-        """Return whether a job is under way."""
-        return any(worker.trial is not None for worker in self._workers)
+    def drop(self, held: Path) -> None:
+        """Remove the files of data; maps that are open stay valid."""
+        shutil.rmtree(held, ignore_errors=True)
 
     def has_room(self) -> bool:
-        """Return whether one more job can be given."""
-        return sum(worker.trial is not None for worker in self._workers) < self._size
+        """Return whether a worker has no job."""
+        return sum(worker.trial is not None for worker in self._crew) < self._size
 
-    def give(self, trial: Trial, place: Path, task: bytes) -> None:
+    def give(self, trial: Trial, held: Path, task: bytes) -> None:
         """Give a job to a worker that has none, or to a new one."""
-        worker = next((one for one in self._workers if one.trial is None), None)
+        worker = next((worker for worker in self._crew if worker.trial is None), None)
         if worker is None:
-            self._started += 1
-            worker = _Worker(self._folder / f"trace-{self._started}")
-            self._workers.append(worker)
-        worker.give(trial, place, task)
+            worker = _Worker(self._new_path("trace"))
+            self._crew.append(worker)
+        worker.give(trial, held, task)
 
-    def news(self) -> Iterator[tuple[Trial, bytes | str | None]]:
-        """Wait; yield jobs with their answer, with their worker's death, or None if not begun."""
-        busy = [worker for worker in self._workers if worker.trial is not None]
-        if busy:
-            wait([worker.connection for worker in busy], LOOK_SECONDS)
+    def news(self) -> Iterator[tuple[Trial, bytes | str]]:
+        """Wait for answers and deaths; a job that a dead worker had not begun goes to another."""
+        busy = [worker for worker in self._crew if worker.trial is not None]
+        wait([worker.connection for worker in busy], LOOK_SECONDS)
         for worker in busy:
-            trial, news = worker.trial, worker.news()
-            self._unbegun = 0 if worker.begun else self._unbegun
+            trial, job, news = worker.trial, worker.job, worker.news()
+            if worker.begun:
+                self._unbegun = 0
             if trial is None or news is None:
                 continue
             if isinstance(news, str):
-                self._workers.remove(worker)
-                self._unbegun += not worker.begun
-                self._require_beginners(news)
-            yield trial, news if worker.begun else None
+                self._crew.remove(worker)
+                if not worker.begun:
+                    self._require_beginners(news)
+                    self.give(trial, *job)
+                    continue
+            yield trial, news
+
+    def _new_path(self, name: str) -> Path:
+        self._numbered += 1
+        return self._folder / f"{name}-{self._numbered}"
 
     def _require_beginners(self, death: str) -> None:
+        self._unbegun += 1
         if self._unbegun >= UNBEGUN_LIMIT:
             raise CurvewiseError(
                 f"worker processes must be able to start, got {self._unbegun} in a row that died "
@@ -166,13 +130,12 @@ class _Worker:
         theirs.close()
         self.trace = trace
         self.trial: Trial | None = None
-        self.begun = False
 
     def give(self, trial: Trial, place: Path, task: bytes) -> None:
         """Send a job."""
-        self.trial, self.begun = trial, False
+        self.trial, self.job, self.begun = trial, (place, task), False
         with suppress(OSError):  # a worker that is dead already: `news` tells
-            self.connection.send((place, task))
+            self.connection.send(self.job)
 
     def news(self) -> bytes | str | None:
         """Return the answer to the job, or how the worker died; None if there is neither."""
@@ -188,16 +151,11 @@ class _Worker:
             ended = True
         return self._death() if ended else None
 
-    def end_by(self, deadline: float) -> None:
-        """Wait for the process to end; at the deadline, end it."""
-        self.process.join(max(0.0, deadline - time.monotonic()))
-        if self.process.exitcode is None:
-            self.process.kill()
-            self.process.join()
-
     def _death(self) -> str:
-        self.end_by(time.monotonic() + STOP_SECONDS)
         self.connection.close()
+        self.process.join(STOP_SECONDS)
+        self.process.kill()
+        self.process.join()
         code = self.process.exitcode or 0
         names = {-number: f"by signal {number.name}" for number in signal.Signals}
         hint = ", as the system does when memory runs out" if code == -signal.SIGKILL else ""
@@ -212,7 +170,7 @@ def _worker_surroundings() -> Iterator[None]:
 
     The driver decides what Ctrl-C ends; a worker that has not come to ignore it yet would die.
     """
-    before = {name: os.environ.get(name) for name in ONE_THREAD}
+    before = {name: os.environ[name] for name in ONE_THREAD if name in os.environ}
     os.environ.update(ONE_THREAD)
     if sys.platform != "win32":
         resource_tracker.ensure_running()  # it would let the signal through again
@@ -220,11 +178,9 @@ def _worker_surroundings() -> Iterator[None]:
     try:
         yield
     finally:
-        for name, value in before.items():
-            if value is None:
-                del os.environ[name]
-            else:
-                os.environ[name] = value
+        for name in ONE_THREAD:
+            del os.environ[name]
+        os.environ.update(before)
         if sys.platform != "win32":
             signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
 
@@ -232,23 +188,72 @@ def _worker_surroundings() -> Iterator[None]:
 def _serve(connection: Connection, trace: Path) -> None:
     """Do the jobs that come through the connection until it is closed: a worker's life."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    threading.Thread(target=_end_with_driver, daemon=True).start()
     with trace.open("w") as file:
-        faulthandler.enable(
-            file, all_threads=False
-        )  # a crash in compiled code writes where it happened
+        threading.Thread(target=_end_with_driver, args=(trace.parent,), daemon=True).start()
+        # A crash in compiled code writes where it happened.
+        faulthandler.enable(file, all_threads=False)
         while True:
             try:
                 place, task = connection.recv()
             except EOFError:
                 return
             connection.send_bytes(BEGUN)
-            connection.send_bytes(answer_to(task, partial(array_files.read, place)))
+            connection.send_bytes(answer_to(task, partial(read_data, place)))
 
 
-def _end_with_driver() -> None:
-    """End this worker, whatever it does, when the driver is gone."""
+def _end_with_driver(folder: Path) -> None:
+    """End this worker, whatever it does, when the driver is gone, and remove what it left."""
     driver = parent_process()
     if driver is not None:
         driver.join()
+        shutil.rmtree(folder, ignore_errors=True)
         os._exit(1)
+
+
+def write_data(place: Path, data: Any) -> None:
+    """Write picklable data into a new folder, each array as an .npy file."""
+    place.mkdir()
+    with (place / OBJECT).open("wb") as file:
+        _ArrayPickler(file, place).dump(data)
+
+
+def read_data(place: Path) -> Any:
+    """Return data that `write_data` wrote, with arrays that are mapped, not read.
+
+    A change to such an array stays within the process.
+    """
+    return pickle.loads((place / OBJECT).read_bytes())
+
+
+class _ArrayPickler(pickle.Pickler):
+    def __init__(self, file: BufferedWriter, place: Path) -> None:
+        super().__init__(file, protocol=pickle.HIGHEST_PROTOCOL)
+        self._place, self._saved = place, 0
+
+    def reducer_override(self, value: Any) -> Any:
+        """Return how to open an array again; anything else is pickled as usual."""
+        if type(value) not in (np.ndarray, np.memmap) or value.dtype.hasobject or not value.size:
+            return NotImplemented
+        if place := _mapped_place(value):
+            return np.memmap, place
+        self._saved += 1
+        path = self._place / f"{self._saved}.npy"
+        np.save(path, value, allow_pickle=False)
+        return _mapped, (path,)
+
+
+def _mapped(path: Path) -> Any:
+    # Copy on write: a plain array like the driver's, which torch takes without a warning.
+    return np.load(path, mmap_mode="c", allow_pickle=False).view(np.ndarray)
+
+
+def _mapped_place(array: Any) -> tuple[str, np.dtype[Any], str, int, tuple[int, ...]] | None:
+    """Return the arguments that map an array's file again, if it is a read-only map of one."""
+    whole = array
+    while isinstance(getattr(whole, "base", None), np.memmap):
+        whole = whole.base
+    name = getattr(whole, "filename", None)
+    if name is None or whole.mode != "r" or not array.flags.c_contiguous:
+        return None
+    begin = array.__array_interface__["data"][0] - whole.__array_interface__["data"][0]
+    return os.path.abspath(name), array.dtype, "r", whole.offset + begin, array.shape
