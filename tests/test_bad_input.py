@@ -11,6 +11,7 @@ import curvewise as cw
 from curvewise.losses.landscape import loss_landscape, weighted_cross_entropy
 from curvewise.losses.registry import make_objective, normal_settings, parse_setting
 from curvewise.networks.architectures import MLP, ResNetCifar, SmallCNN
+from curvewise.networks.registry import load_weights
 from curvewise.roc.operating import threshold_for_fpr
 
 NAN, INF = float("nan"), float("inf")
@@ -184,6 +185,7 @@ PARAMETERS = [
     (image_network, "name", "xyz", "or timm:NAME, got 'xyz'"),
     (image_network, "name", None, "network must be one of"),
     (image_network, "name", "mlp", "vectors, (d,), got in_shape (3, 32, 32)"),
+    (partial(load_weights, NETWORK), "state", [torch.ones(3)], "weights must be", "got list"),
     (partial(cw.subsample_to_beta, Y, seed=0), "beta", 0),
     (partial(cw.subsample_to_beta, Y, seed=0), "beta", -1),
     (partial(cw.subsample_to_beta, Y, seed=0), "beta", NAN),

@@ -16,7 +16,7 @@ from command_line import command
 from curvewise.data import feature_bank
 from curvewise.data.cache import find_caches, remove_caches
 from curvewise.data.feature_bank import FeatureBank, embed
-from curvewise.networks.pretrained import PACKAGES
+from curvewise.networks.registry import PACKAGES
 
 MEAN, STD = (0.5, 0.4, 0.3), (0.2, 0.25, 0.5)
 needs_weights = pytest.mark.skipif(

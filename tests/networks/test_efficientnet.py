@@ -13,8 +13,7 @@ from PIL import Image
 
 import curvewise as cw
 from curvewise.networks.conditioning import find_last_linear
-from curvewise.networks.pretrained import PACKAGES, EfficientNetLite0
-from curvewise.networks.registry import build_network, input_statistics
+from curvewise.networks.registry import PACKAGES, EfficientNetLite0, build_network, input_statistics
 
 MISSING = [name for name in PACKAGES if importlib.util.find_spec(name) is None]
 needs_packages = pytest.mark.skipif(

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from curvewise.base.errors import InputError
 from curvewise.networks.architectures import MLP, ResNeXt50, SmallCNN
-from curvewise.networks.pretrained import load_weights
+from curvewise.networks.registry import load_weights
 
 State = dict[str, Tensor]
 
@@ -126,8 +126,3 @@ def test_a_strict_head() -> None:
     with pytest.raises(InputError, match=r"linear\.weight: expected \(2, 64\), got \(3, 64\)"):
         load_weights(MLP(4), MLP(4, 3).state_dict(), strict_head=True)
     assert load_weights(MLP(4), MLP(4).state_dict(), strict_head=True) == []
-
-
-def test_weights_that_are_no_dict() -> None:
-    with pytest.raises(InputError, match="weights must be a dict of tensors, got list"):
-        load_weights(MLP(4), [torch.ones(3)])

@@ -24,10 +24,11 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from curvewise.base.errors import InputError, require, require_number
+from curvewise.base.errors import INFINITY, InputError, require, require_number
 
 Hyperparameter = float | Tensor
 ClassWeights = Sequence[float]
+HIGHEST = {"omega": 1.0}  # value of a setting; of the others there is none
 
 
 class ClassFactors(NamedTuple):
@@ -71,6 +72,15 @@ def check_class_weights(weights: ClassWeights, n_classes: int) -> tuple[float, .
         f"omega as class weights must have {n_classes} values that are not all zero, got {values}",
     )
     return values
+
+
+def fixed_setting(
+    name: str, value: float | ClassWeights, n_classes: int = 0
+) -> float | tuple[float, ...]:
+    """Return a setting of a loss as a number, or omega as that of each of so many classes."""
+    if name == "omega" and isinstance(value, Sequence) and not isinstance(value, str):
+        return check_class_weights(value, n_classes or len(value))
+    return require_number(name, value, 0, HIGHEST.get(name, INFINITY))  # type: ignore[arg-type]
 
 
 def class_factors(

@@ -23,7 +23,7 @@ from curvewise.base.errors import (
     require_number,
     require_whole,
 )
-from curvewise.losses.factors import check_class_counts, check_class_weights
+from curvewise.losses.factors import HIGHEST, check_class_counts, check_class_weights, fixed_setting
 from curvewise.losses.vector_scaling import (
     REDUCTIONS,
     check_labels,
@@ -143,13 +143,12 @@ def _array(values: Values) -> Values:
     return values if isinstance(values, Tensor) else np.asarray(values, dtype=np.float64)
 
 
-def require_setting(name: str, value: float | LinearDensity) -> float | LinearDensity:
-    """Return a number, or a density, if omega, gamma or another setting of a loss can be that."""
-    high = 1.0 if name == "omega" else INFINITY
+def require_setting(name: str, value: Any) -> Any:
+    """Return a number, class weights or a density, if a loss can have such a setting."""
     if not isinstance(value, LinearDensity):
-        return require_number(name, value, 0, high)
-    require_number(f"low of {name}", value.low, 0, high)
-    require_number(f"high of {name}", value.high, 0, high)
+        return fixed_setting(name, value)
+    for end in ("low", "high"):
+        require_number(f"{end} of {name}", getattr(value, end), 0, HIGHEST.get(name, INFINITY))
     return value
 
 
@@ -176,11 +175,8 @@ class LossFamily:
     def __post_init__(self) -> None:
         require_choice("reduction", self.reduction, REDUCTIONS)
         for name, value in self.settings.items():
-            if name == "omega" and isinstance(value, Sequence) and not isinstance(value, str):
-                checked: Any = check_class_weights(value, len(value))
-            else:
-                checked = require_setting(name, value)
-            object.__setattr__(self, name, checked)  # plain floats, whatever kind of number came
+            # Plain floats, whatever kind of number came.
+            object.__setattr__(self, name, require_setting(name, value))
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -271,20 +267,13 @@ class LossFamily:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the family as plain data; `from_dict` gives the same one back."""
-        settings = {
-            name: asdict(value) if isinstance(value, LinearDensity) else value
-            for name, value in self.settings.items()
-        }
-        return {**settings, "reduction": self.reduction}
+        return asdict(self)
 
     @classmethod
     def from_dict(cls, state: Mapping[str, Any]) -> "LossFamily":
         """Return the family whose `to_dict` is `state`."""
-        settings: dict[str, Any] = {
-            name: LinearDensity(**value) if isinstance(value, dict) else value
-            for name, value in state.items()
-        }
-        return cls(**settings)
+        densities = {n: LinearDensity(**v) for n, v in state.items() if isinstance(v, dict)}
+        return cls(**{**state, **densities})
 
     def parameters(self) -> Iterator[nn.Parameter]:
         """Yield nothing: the family has no parameters of its own."""

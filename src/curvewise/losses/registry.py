@@ -214,7 +214,7 @@ def normal_setting(method: str, name: str, value: Any) -> Setting:
     """Return one checked setting of a method: a float, or a density as `density_text`."""
     parsed = require_setting(name, parse_setting(name, value) if isinstance(value, str) else value)
     if not isinstance(parsed, LinearDensity):
-        return parsed + 0.0  # -0.0 becomes 0.0
+        return float(parsed) + 0.0  # -0.0 becomes 0.0
     drawing = [known.name for known in METHODS.values() if known.draws]
     require(
         method in drawing,

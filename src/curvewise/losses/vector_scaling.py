@@ -21,7 +21,6 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from curvewise.base.errors import (
-    INFINITY,
     InputError,
     require,
     require_choice,
@@ -33,8 +32,8 @@ from curvewise.losses.factors import (
     ClassWeights,
     Hyperparameter,
     check_class_counts,
-    check_class_weights,
     class_factors,
+    fixed_setting,
     remembered_factors,
 )
 
@@ -136,11 +135,7 @@ class VSLoss(nn.Module):
     ) -> None:
         super().__init__()
         self.class_counts = check_class_counts(class_counts)
-        self.omega: float | tuple[float, ...] = (
-            check_class_weights(omega, len(self.class_counts))
-            if isinstance(omega, Sequence) and not isinstance(omega, str)
-            else require_number("omega", omega, 0, 1)
-        )
+        self.omega = fixed_setting("omega", omega, len(self.class_counts))
         self.gamma = require_number("gamma", gamma, 0)
         self.tau = require_number("tau", tau, 0)
         self.reduction = require_choice("reduction", reduction, REDUCTIONS)
@@ -208,10 +203,9 @@ def _flat_loss(logits: Tensor, target: Tensor, factors: ClassFactors, reduction:
         adjusted = logits * factors.scale + factors.shift
     else:
         adjusted = torch.lerp(factors.anchor, logits, factors.scale)
-    if reduction == "weighted_mean" and not factors.maybe_zero:
-        return F.cross_entropy(adjusted, target, factors.weight)
-    if reduction in ("none", "sum"):
-        return F.cross_entropy(adjusted, target, factors.weight, reduction=reduction)
+    if reduction in ("none", "sum") or (reduction == "weighted_mean" and not factors.maybe_zero):
+        kind = "mean" if reduction == "weighted_mean" else reduction
+        return F.cross_entropy(adjusted, target, factors.weight, reduction=kind)
     total = F.cross_entropy(adjusted, target, factors.weight, reduction="sum")
     if reduction == "weighted_mean":
         weight_sum = factors.weight[target].sum()
@@ -290,28 +284,18 @@ def check_hyperparameters(
     logits_shape: Sequence[int],
 ) -> None:
     """Raise unless omega, gamma and tau are in range and fit logits of this shape."""
-    batch_shape, n_classes = logits_shape[:-1], logits_shape[-1]
-    if isinstance(omega, Sequence) and not isinstance(omega, str):
-        check_class_weights(omega, n_classes)
-    else:
-        _check_hyperparameter("omega", omega, 1.0, batch_shape)
-    _check_hyperparameter("gamma", gamma, INFINITY, batch_shape)
-    _check_hyperparameter("tau", tau, INFINITY, batch_shape)
-
-
-def _check_hyperparameter(
-    name: str, value: Hyperparameter, high: float, batch_shape: Sequence[int]
-) -> None:
-    if not isinstance(value, Tensor):
-        require_number(name, value, 0, high)
-        return
-    if not _broadcasts(value.shape, batch_shape):
-        raise InputError(
-            f"{name} must broadcast to the samples' shape {tuple(batch_shape)}, "
-            f"got shape {tuple(value.shape)}"
-        )
-    for extreme in _extremes(value):
-        require_number(name, extreme, 0, high)
+    samples = logits_shape[:-1]
+    for name, value in (("omega", omega), ("gamma", gamma), ("tau", tau)):
+        if not isinstance(value, Tensor):
+            fixed_setting(name, value, logits_shape[-1])
+            continue
+        if not _broadcasts(value.shape, samples):
+            raise InputError(
+                f"{name} must broadcast to the samples' shape {tuple(samples)}, "
+                f"got shape {tuple(value.shape)}"
+            )
+        for extreme in _extremes(value):
+            fixed_setting(name, extreme)
 
 
 def _broadcasts(shape: Sequence[int], to: Sequence[int]) -> bool:

@@ -20,8 +20,7 @@ from curvewise.models import METRICS, MODEL, RUN, STATE
 from curvewise.models.evaluate import Evaluation, evaluate
 from curvewise.models.operating import remember_test
 from curvewise.models.saving import load_state, save, save_state
-from curvewise.networks.pretrained import load_weights, read_weights
-from curvewise.networks.registry import input_statistics
+from curvewise.networks.registry import input_statistics, load_weights, read_weights
 from curvewise.training.loop import Fitted, Progress, TrainingState, fit
 from curvewise.training.model import Model, NetworkSpec
 from curvewise.training.recipe import Recipe

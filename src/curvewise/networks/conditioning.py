@@ -11,7 +11,14 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor, nn
 
-from curvewise.base.errors import InputError, did_you_mean, require_choice, require_whole
+from curvewise.base.errors import (
+    InputError,
+    did_you_mean,
+    require,
+    require_choice,
+    require_type,
+    require_whole,
+)
 
 HEAD_NAMES = ("fc", "head", "classifier", "linear")
 
@@ -64,10 +71,9 @@ class FiLM(nn.Module):
         require_whole("hidden", hidden)
         # Scaling from [-1, 1] does nothing.
         ranges = [(-1.0, 1.0)] * n_lambda if lambda_ranges is None else lambda_ranges
-        if len(ranges) != n_lambda or not all(low < high for low, high in ranges):
-            raise InputError(
-                f"lambda_ranges must be {n_lambda} pairs (low, high > low), got {lambda_ranges}"
-            )
+        fits = len(ranges) == n_lambda and all(low < high for low, high in ranges)
+        wanted = f"{n_lambda} pairs (low, high > low)"
+        require(fits, f"lambda_ranges must be {wanted}, got {lambda_ranges}")
         self.n_lambda, self.n_features, self.channel_dim = n_lambda, n_features, channel_dim
         self.sigma = _mlp(n_lambda, hidden, n_features)
         self.mu = _mlp(n_lambda, hidden, n_features)
@@ -158,8 +164,7 @@ class Conditioned(nn.Module):
 
     def forward_many(self, x: Any, lams: Tensor) -> Tensor:
         """Return logits (n_lambda, n, C) at each row of lams (n_lambda, d)."""
-        if len(lams) == 0:
-            raise InputError("forward_many needs at least one lambda, got none")
+        require(len(lams), "forward_many needs at least one lambda, got none")
         features = self.features(x)
         return torch.stack([self.head(features, lam) for lam in lams])
 
@@ -214,8 +219,7 @@ def condition(
     >>> condition(network, family)(torch.zeros(5, 10), family.at(tau=3.0)).shape
     torch.Size([5, 2])
     """
-    if not isinstance(network, nn.Module):
-        raise InputError(f"network must be an nn.Module, got {type(network).__name__}")
+    require_type("network", network, nn.Module)
     require_choice("at", at, ("penultimate", "logits", "both"))
     name = layer if layer is not None else find_last_linear(network)
     linears = {
@@ -229,15 +233,15 @@ def condition(
             f"{did_you_mean(name, linears)}"
         )
     linear = linears[name]
-    if linear.out_features < 2:
-        raise InputError(
-            "the network's last linear layer must have two outputs or more, one for each class, "
-            f"got {linear.out_features}"
-        )
+    require(
+        linear.out_features >= 2,
+        "the network's last linear layer must have two outputs or more, one for each class, "
+        f"got {linear.out_features}",
+    )
     n_lambda = len(family.drawn)
     ranges = getattr(family, "ranges", None) if scale_lambda else None
-    if scale_lambda and n_lambda and ranges is None:
-        raise InputError(f"scale_lambda needs a family with ranges, got {type(family).__name__}")
+    known = ranges is not None or not (scale_lambda and n_lambda)
+    require(known, f"scale_lambda needs a family with ranges, got {type(family).__name__}")
 
     def film(n_features: int, place: str) -> FiLM | None:
         if n_lambda == 0 or at not in (place, "both"):
@@ -251,11 +255,9 @@ def condition(
 
 def find_last_linear(network: nn.Module) -> str:
     """Return the name of the last linear layer ("" if the network is one itself)."""
-    linears: list[str] = [
-        name for name, module in network.named_modules() if isinstance(module, nn.Linear)
-    ]
-    if not linears:
-        raise InputError(f"the network must hold an nn.Linear, got {type(network).__name__}")
+    modules = network.named_modules()
+    linears: list[str] = [name for name, module in modules if isinstance(module, nn.Linear)]
+    require(linears, f"the network must hold an nn.Linear, got {type(network).__name__}")
     in_head = [name for name in linears if name.split(".")[0] in HEAD_NAMES]
     return (in_head or linears)[-1]
 

@@ -86,7 +86,7 @@ def auc_interval(
     data = check_scored(y, score)
     area, error = _delong(data)
     if method == "bootstrap":
-        areas = _bootstrap(data, n_replicates, seed)
+        areas = bootstrap_auc(y, score, n_replicates=n_replicates, seed=seed)
         error = float(areas.std())
         low, high = (float(q) for q in np.quantile(areas, [(1 - level) / 2, (1 + level) / 2]))
     else:
@@ -101,10 +101,7 @@ def auc_interval(
 
 def bootstrap_auc(y: Labels, score: Scores, *, n_replicates: int = 2000, seed: int = 0) -> Floats:
     """Areas of `n_replicates` resamples, positives and negatives drawn apart (stratified)."""
-    return _bootstrap(check_scored(y, score), n_replicates, seed)
-
-
-def _bootstrap(data: Scored, n_replicates: int, seed: int) -> Floats:
+    data = check_scored(y, score)
     require_whole("n_replicates", n_replicates)
     few, many = np.sort(data.positives), data.negatives
     flip = len(few) > len(many)

@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 from curvewise.losses.family import LossFamily
 from curvewise.losses.registry import METHODS, evaluation_lambda, make_objective
 from curvewise.networks.conditioning import condition
-from curvewise.networks.pretrained import load_weights
-from curvewise.networks.registry import build_network
+from curvewise.networks.registry import build_network, load_weights
 from curvewise.roc.curve import roc_curve
 from curvewise.roc.metrics import binary_metrics
 from curvewise.sweep.plan import PlannedRun, Problem, Result
