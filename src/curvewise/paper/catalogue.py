@@ -1,27 +1,27 @@
-"""All experiments in the order of the paper, then those beyond it."""
+"""All experiments in the order of the paper, then those beyond it, and what each needs."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
 
 from curvewise.base.errors import require_choice
-from curvewise.paper.bands import CIFAR_BANDS, KAGGLE_BANDS
-from curvewise.paper.beta import BETA
-from curvewise.paper.boxes import MELANOMA_BOX
-from curvewise.paper.controls import CONTROLS
-from curvewise.paper.convergence import CONVERGENCE, CONVERGENCE_PIXELS
-from curvewise.paper.densities import LINEAR_DENSITY
-from curvewise.paper.ensembles import ENSEMBLES
-from curvewise.paper.epochs import EPOCHS_FIGURE
-from curvewise.paper.eval_lambda import EVAL_LAMBDA
+from curvewise.paper.ensembles import ENSEMBLES, METHOD_TABLE
 from curvewise.paper.experiment import Experiment
-from curvewise.paper.film import FILM
-from curvewise.paper.hyper import HYPER_DISTRIBUTION
-from curvewise.paper.hyper_metrics import HYPER_METRICS
-from curvewise.paper.lambda_choice import LAMBDA_CHOICE
-from curvewise.paper.landscapes import BREAK_EVEN_TAU, CONTOURS
-from curvewise.paper.method_table import METHOD_TABLE
-from curvewise.paper.omega_softmax import OMEGA_SOFTMAX
-from curvewise.paper.pairs import PAIRS, PAIRS_FASHION
-from curvewise.paper.robustness import ROBUSTNESS
-from curvewise.paper.sam import SAM_BOX
-from curvewise.paper.samples import SAMPLES
+from curvewise.paper.imbalance import BETA, CIFAR_BANDS, KAGGLE_BANDS, MELANOMA_BOX
+from curvewise.paper.loss_figures import BREAK_EVEN_TAU, CONTOURS, LINEAR_DENSITY, OMEGA_SOFTMAX
+from curvewise.paper.pairs import (
+    CONTROLS_TABLE,
+    CONVERGENCE,
+    CONVERGENCE_PIXELS,
+    PAIRS,
+    PAIRS_FASHION,
+)
+from curvewise.paper.profiles import Profile
+from curvewise.paper.samples import SAMPLES, source_missing
+from curvewise.paper.settings import EVAL_LAMBDA, HYPER_DISTRIBUTION, HYPER_METRICS, LAMBDA_CHOICE
+from curvewise.paper.training import EPOCHS_FIGURE, FILM_CHOICES, ROBUSTNESS, SAM_BOX
+from curvewise.sweep.progress import duration
+from curvewise.sweep.spec import Spec
 
 EXPERIMENTS = {
     experiment.name: experiment
@@ -40,18 +40,26 @@ EXPERIMENTS = {
         EVAL_LAMBDA,
         LINEAR_DENSITY,
         OMEGA_SOFTMAX,
-        CONTROLS,
+        CONTROLS_TABLE,
         CONVERGENCE,
         ROBUSTNESS,
         ENSEMBLES,
         METHOD_TABLE,
-        FILM,
+        FILM_CHOICES,
         BETA,
         EPOCHS_FIGURE,
         CONVERGENCE_PIXELS,
         PAIRS_FASHION,
     )
 }
+# Seconds that a model of the laptop profile takes an epoch on two cores with other work to do.
+SECONDS_AN_EPOCH = {
+    "fashion-mnist": 0.008,  # its components
+    "cifar10": 0.006,
+    "cifar100": 0.003,
+    "dogs-vs-cats": 0.007,
+}
+SLOWER = 0.02  # the same for what is not listed, and for all pixels of Fashion-MNIST
 
 
 def experiment_named(name: str) -> Experiment:
@@ -61,3 +69,34 @@ def experiment_named(name: str) -> Experiment:
     'table-pairs'
     """
     return EXPERIMENTS[require_choice("experiment (or all)", name, EXPERIMENTS)]
+
+
+def listed(experiment: Experiment, profile: Profile, data_dir: Path | None) -> dict[str, Any]:
+    """Return a line of `paper list` as plain data."""
+    specs, sources = experiment.sweeps(profile), experiment.needs(profile)
+    missing = {name: why for name in sources if (why := source_missing(name, data_dir))}
+    return {
+        "name": experiment.name,
+        "question": experiment.question,
+        "published": experiment.published,
+        "models": sum(spec.size for spec in specs),
+        "takes": _takes(specs, profile),
+        "data": ", ".join(f"{name} (missing)" if name in missing else name for name in sources),
+        "missing": missing,
+    }
+
+
+def _takes(specs: Sequence[Spec], profile: Profile) -> str:
+    if not specs:
+        return "seconds"
+    epochs = {spec.name: [run.recipe["epochs"] for run in spec.runs()] for spec in specs}
+    if profile.name == "paper":
+        return f"up to {max(map(max, epochs.values()))} epochs a model"
+    return f"about {duration(max(1, sum(sum(epochs[s.name]) * _an_epoch(s) for s in specs)))}"
+
+
+def _an_epoch(spec: Spec) -> float:
+    source = spec.tasks[0].partition(":")[0]
+    if source == "fashion-mnist" and spec.features.pca is None:
+        return SLOWER
+    return SECONDS_AN_EPOCH.get(source, SLOWER)

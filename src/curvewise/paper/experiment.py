@@ -1,30 +1,36 @@
-"""What a figure or table of the paper is made of: sweeps, then plain data, then pictures.
+"""What a figure or table of the paper is, as data: a question, its models, claims, a picture.
 
-Data are collected from the store once and written as CSV; everything that is printed or drawn is
-made from those rows alone, so that anybody can do it again without the models.
+Data are collected from the store once and written as CSV; everything that is printed, drawn or
+claimed is made from those files alone, so that anybody can do it again without the models.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from math import isnan, nan
 from typing import TYPE_CHECKING, Any
 
-from curvewise.paper.cells import cells_of
+import pandas as pd
+
 from curvewise.paper.profiles import Profile
-from curvewise.stats.cells import Cell
+from curvewise.stats.comparisons import holm
+from curvewise.sweep.frame import frame
 from curvewise.sweep.problems import Problems
 from curvewise.sweep.spec import Spec
-from curvewise.sweep.store import Record, Store
+from curvewise.sweep.store import Store
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-Rows = list[dict[str, Any]]
-Data = dict[str, Rows]  # by the name of the CSV file
+Data = dict[str, pd.DataFrame]  # by the part that the name of its CSV file ends with, or ""
+SETTINGS = ["omega", "gamma", "tau"]
+AREAS = ["task", "beta", "seed", "method", *SETTINGS, "auc"]
+HOLDS, PARTLY, FAILS, UNTESTED = "holds", "partly", "does not hold", "not tested here"
+SURE = 0.05
 
 
 @dataclass(frozen=True)
 class Reading:
-    """What an experiment collects its data from: the sweeps' results in a store, and the sources.
+    """What an experiment collects its data from: the sweeps' runs in a store, and the sources.
 
     `store` is None for experiments without sweeps.
     """
@@ -32,28 +38,141 @@ class Reading:
     profile: Profile
     store: Store | None
     problems: Problems
+    sweeps: Sequence[str]
 
-    def cells(self, sweep: str) -> list[Cell]:
-        """Return the scores of all models of a sweep, a cell for each task, beta and seed."""
-        assert self.store is not None
-        return cells_of(self.store, sweep)
+    def models(self, sweep: str, *, scores: bool = False) -> pd.DataFrame:
+        """Return the models of a sweep, one row each; `method` is the name that people see.
 
-    def records(self, sweep: str) -> list[Record]:
-        """Return all finished runs of a sweep with their metrics."""
+        `auc` is nan where a model diverged. With `scores` there are `y` (n,) and `score` (n,), too,
+        of models that did not.
+        """
         assert self.store is not None
-        return list(self.store.runs(sweep, state="done"))
+        runs = frame(self.store, sweep).drop(columns="method").rename(columns={"label": "method"})
+        runs = runs.reindex(columns=[*runs, *(name for name in SETTINGS if name not in runs)])
+        if scores:
+            store, done = self.store, runs["state"] == "done"
+            labels = {key: store.labels(key) for key in runs.loc[done, "fingerprint"].unique()}
+            runs["y"] = runs["fingerprint"].map(labels)
+            runs["score"] = [
+                store.scores(name) if there else None
+                for name, there in zip(runs["identity"], done, strict=True)
+            ]
+        return runs
+
+
+def areas(reading: Reading) -> Data:
+    """Collect the AUC of every model of all sweeps, in one file."""
+    return {"": pd.concat([reading.models(sweep)[AREAS] for sweep in reading.sweeps])}
 
 
 @dataclass(frozen=True)
-class Outcome:
-    """What is shown: tables by title, figures by file name, and one honest sentence.
+class Measured:
+    """What a claim's measure gave.
 
-    `verdict` says in numbers whether the paper's claim holds in what was run.
+    `value` is a difference over `units` (pairs of classes, panels, ...), of which `better` bear the
+    claim out (`word` says how); or, without units, just a number. `low` and `high` are its interval
+    at 95 %, `p` is that of no difference, nan where there is no test.
     """
 
-    verdict: str
-    tables: Mapping[str, Rows] = field(default_factory=dict)
-    figures: "Mapping[str, Figure]" = field(default_factory=dict)
+    value: float
+    low: float = nan
+    high: float = nan
+    p: float = nan
+    better: int = 0
+    units: int = 0
+    unit: str = ""
+    word: str = "better"
+
+
+def by_test(found: Measured, sign: int) -> str:
+    """Judge a difference: it holds if it is sure, partly if it leans that way, else not.
+
+    Sure is p < 0.05, or where there is no test, better on every unit. To lean is to be better on
+    average and on more than half of the units.
+
+    >>> by_test(Measured(0.1, p=0.01, better=40, units=45), 1)
+    'holds'
+    >>> by_test(Measured(0.1, better=2, units=3), 1), by_test(Measured(0.1), -1)
+    ('partly', 'does not hold')
+    """
+    if not sign * found.value > 0 or (found.units and 2 * found.better <= found.units):
+        return FAILS
+    sure = found.better == found.units if isnan(found.p) else found.p < SURE
+    return HOLDS if sure else PARTLY
+
+
+def within(low: float, high: float) -> Callable[[Measured, int], str]:
+    """Return the rule that a value must lie in a range.
+
+    >>> within(0, 0.5)(Measured(0.11), 1), within(0, 0.5)(Measured(0.83), 1)
+    ('holds', 'does not hold')
+    """
+    return lambda found, sign: HOLDS if low <= found.value <= high else FAILS
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A sentence that can be wrong, and how it is measured.
+
+    Parameters
+    ----------
+    text
+        What is claimed.
+    measure
+        From an experiment's data to what was measured; None says that it was not tested.
+    published
+        What the paper says, as short as "45 of 45, +0.010"; empty for a claim of ours.
+    better
+        1 if higher bears the claim out, -1 if lower.
+    holds
+        From what was measured, and `better`, to the verdict.
+    family
+        Claims of one family have their p corrected together, by Holm's steps.
+    """
+
+    text: str
+    measure: Callable[[Data], Measured | None]
+    published: str = ""
+    better: int = 1
+    holds: Callable[[Measured, int], str] = by_test
+    family: str = ""
+
+    def result(self, found: Measured | None) -> dict[str, Any]:
+        """Return the claim, what was found and the verdict, with the reason in a fixed form."""
+        row = {"claim": self.text, "published": self.published}
+        if found is None or isnan(found.value):
+            return {**row, "value": nan, "here": "-", "verdict": UNTESTED}
+        compared = found.units or not isnan(found.low)
+        here = f"{found.value:+.4f}" if compared else f"{found.value:.4g}"
+        if found.units:
+            here += f", {found.word} on {found.better} of {found.units} {found.unit}"
+        if not isnan(found.low):
+            here += f" ({found.low:+.4f} to {found.high:+.4f})"
+        if not isnan(found.p):
+            here += f", p = {found.p:.2g}"
+        numbers = {"low": found.low, "high": found.high, "p": found.p}
+        counts = {"better": found.better, "units": found.units}
+        verdict = self.holds(found, self.better)
+        return {**row, "value": found.value, **numbers, **counts, "here": here, "verdict": verdict}
+
+
+def results(claims: Sequence[Claim], data: Data) -> pd.DataFrame:
+    """Return a row for each claim: what was published, what was found here, and the verdict."""
+    found = [claim.measure(data) for claim in claims]
+    for family in {claim.family for claim in claims}:
+        known = [k for k, claim in enumerate(claims) if claim.family == family and found[k]]
+        corrected = holm(getattr(found[k], "p", nan) for k in known)
+        for k, p in zip(known, corrected, strict=True):
+            found[k] = Measured(**{**vars(found[k]), "p": p})
+    rows = [claim.result(one) for claim, one in zip(claims, found, strict=True)]
+    return pd.DataFrame(rows)
+
+
+def sentence(result: "pd.Series[Any]") -> str:
+    """Return a claim's result as one short sentence, always of the same form."""
+    published = f"; published: {result['published']}" if result["published"] else ""
+    here = "" if result["verdict"] == UNTESTED else f": {result['here']}"
+    return f"{result['claim']} - {result['verdict']}{here}{published}."
 
 
 def _no_sweeps(profile: Profile) -> list[Spec]:
@@ -68,31 +187,42 @@ class Experiment:
     ----------
     name
         As the command knows it: "fig-cifar-bands".
-    shows
-        One line: what is to be seen.
-    published
-        One line: what the paper says of it; empty for what goes beyond it.
-    collect
-        From the finished sweeps to rows by CSV name, plain numbers and texts.
-    present
-        From such rows (read back from the CSV files) and the profile to what is shown.
-    sources
-        The data it needs under a profile, as `load_task` names them.
+    question
+        What it asks, in one sentence.
+    claims
+        The answers that are tested, the most important first.
+    draw
+        From the data, with `title` and `caption`, to a figure, or none.
     sweeps
         The specs to be run before; their names must begin with the experiment's.
+    collect
+        From the finished sweeps to frames by CSV name.
+    table
+        From the data to the table that is shown; by default that of the claims.
+    caveats
+        What a reader must know, one line each.
+    published
+        Whether it is a figure or table of the paper, or goes beyond it.
+    tasks
+        The data it needs where no sweep says so.
     """
 
     name: str
-    shows: str
-    published: str
-    collect: Callable[[Reading], Data]
-    present: Callable[[Data, Profile], Outcome]
+    question: str
+    claims: tuple[Claim, ...]
+    draw: "Callable[..., Figure] | None" = None
     sweeps: Callable[[Profile], Sequence[Spec]] = _no_sweeps
-    sources: Callable[[Profile], Sequence[str]] | None = None
+    collect: Callable[[Reading], Data] = areas
+    table: Callable[[Data], pd.DataFrame] | None = None
+    caveats: tuple[str, ...] = ()
+    published: bool = False
+    tasks: tuple[str, ...] = field(default=())
 
     def needs(self, profile: Profile) -> list[str]:
         """Return the sources that must be there, each once."""
-        if self.sources is not None:
-            return list(dict.fromkeys(self.sources(profile)))
         tasks = [task for spec in self.sweeps(profile) for task in spec.tasks]
         return list(dict.fromkeys(task.partition(":")[0] for task in tasks))
+
+    def answer(self, found: pd.DataFrame) -> list[str]:
+        """Return two sentences at most: the results of the first claims."""
+        return [sentence(row) for _, row in found.head(2).iterrows()]

@@ -1,15 +1,17 @@
-"""The page of results: every experiment that was run, with its data, figures and tables."""
+"""The pages of results: one of all experiments on a screen, and one for each."""
 
 import shutil
 from pathlib import Path
 from typing import Any
+
+import pandas as pd
 
 from curvewise.base.errors import InputError
 from curvewise.base.files import read_json
 from curvewise.paper.catalogue import EXPERIMENTS
 from curvewise.paper.experiment import Experiment
 from curvewise.paper.profiles import Profile
-from curvewise.paper.running import draw_experiment, file_sum, markdown_table
+from curvewise.paper.running import Shown, file_sum, markdown_table, show
 from curvewise.sweep.progress import duration
 
 RECORDED = {
@@ -17,56 +19,114 @@ RECORDED = {
     *("data", "figures"),
 }
 START = "<!-- experiments: written by `curvewise paper page`; edit above this line only -->"
+CLAIMS = {"claim": "claim", "published": "published", "here": "here", "verdict": "verdict"}
 
 
 def write_page(folder: Path, page: Path) -> tuple[int, int]:
-    """Write the results in a folder to a Markdown page; data and figures go beside it.
+    """Write the results in a folder as pages: PAGE.md, and PAGE/NAME.md for each experiment.
 
-    What stands above the line START stays as it is, so that it may say what all of it means, and
-    so do the sections of experiments that the folder has no results of. Returns how many
-    experiments were written, and how many were kept.
+    Data, figures and records go beside the latter. What stands in PAGE.md above the line START
+    stays as it is, so that it may say what all of it means, and so do the pages of experiments
+    that the folder has no results of. Returns how many were written, and how many were kept.
     """
     if not folder.is_dir():
         raise InputError(f"there is no folder {folder}")
     if page.suffix != ".md":
         raise InputError(f"the page must be a file such as {page.with_suffix('.md')}, got {page}")
-    records = {name: _record(folder, name) for name in EXPERIMENTS}
-    there = {name: record for name, record in records.items() if record is not None}
-    if not there:
+    before, beside = _above(page), page.parent / page.stem
+    known = {name: record for name in EXPERIMENTS if (record := _record(folder, name))}
+    if not known:
         raise InputError(f"{folder} has no results of `curvewise paper run`")
-    before, old = _read_page(page)
-    beside = page.parent / page.stem
-    for name, record in there.items():
+    for name, record in known.items():
         _refuse_less(record, _record(beside, name, damaged=False), page)
-    files = [file for record in there.values() for file in _files(record)]
-    for file in files:
+        _require_whole(record, folder)
+    # All of them before anything is written: damaged data must not leave half of the pages.
+    shown = {name: _shown(EXPERIMENTS[name], record, folder) for name, record in known.items()}
+    beside.mkdir(parents=True, exist_ok=True)
+    for name, record in known.items():
+        if folder.resolve() != beside.resolve():
+            for file in (*record["data"], f"{name}.json"):
+                shutil.copyfile(folder / file, beside / file)
+        experiment = EXPERIMENTS[name]
+        drawn = show(experiment, _profile(record), beside, save_to=beside).figures
+        for file in drawn:
+            if file.suffix != ".png":
+                file.unlink()
+        (beside / f"{name}.md").write_text(experiment_page(experiment, record, shown[name]))
+    kept = {
+        name: _shown(EXPERIMENTS[name], record, beside)
+        for name in EXPERIMENTS
+        if name not in known and (record := _record(beside, name, damaged=False))
+    }
+    index = index_tables({**shown, **kept}, beside.name)
+    page.write_text(f"{before}{START}\n\n{index}\n", encoding="utf-8")
+    return len(shown), len(kept)
+
+
+def index_tables(shown: dict[str, Shown], beside: str) -> str:
+    """Return the tables of what is in the paper and what is beyond: item, claim and verdict."""
+    parts = []
+    for title, published in (("In the paper", True), ("Beyond the paper", False)):
+        rows = [
+            {
+                "item": f"[{name}]({beside}/{name}.md)",
+                **{new: shown[name].results[old].iloc[0] for old, new in CLAIMS.items()},
+            }
+            for name, experiment in EXPERIMENTS.items()
+            if name in shown and experiment.published == published
+        ]
+        if rows:
+            parts += [f"## {title}", markdown_table(pd.DataFrame(rows))]
+    return "\n\n".join(parts)
+
+
+def experiment_page(experiment: Experiment, record: dict[str, Any], shown: Shown) -> str:
+    """Return an experiment's page: question, answer, table, picture, caveats, where from."""
+    caveats = [f"{number}. {text}" for number, text in enumerate(experiment.caveats, 1)]
+    claims = shown.results[list(CLAIMS)]
+    trained = f"{record['models']:,} models, {duration(record['seconds'])} of one core to train"
+    files = ", ".join(f"[{file}]({file})" for file in record["data"])
+    parts = [
+        f"# {experiment.name}",
+        f"**{experiment.question}**",
+        *experiment.answer(shown.results),
+        markdown_table(claims),
+    ]
+    if experiment.draw is not None:
+        parts.append(f"![{experiment.question}]({experiment.name}.png)")
+    if experiment.table is not None:
+        parts.append(markdown_table(shown.table))
+    parts += [
+        "\n".join(caveats),
+        f"- `{record['command']}`\n"
+        f"- {record['date']}, {trained if record['models'] else 'nothing is trained'}\n"
+        f"- {record['machine']}, torch {record['versions']['torch']}\n"
+        f"- data: {files}",
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def _shown(experiment: Experiment, record: dict[str, Any], folder: Path) -> Shown:
+    try:
+        return show(experiment, _profile(record), folder)
+    except (OSError, ValueError, KeyError, IndexError, TypeError) as error:
+        raise InputError(
+            f"the data of {experiment.name} in {folder} cannot be used ({error}); run it again"
+        ) from None
+
+
+def _profile(record: dict[str, Any]) -> Profile:
+    return Profile(record["profile"], record["scale"])
+
+
+def _require_whole(record: dict[str, Any], folder: Path) -> None:
+    """Raise if a file of an experiment is not there, or is not as it was written."""
+    for file in record["data"]:
         if not (folder / file).is_file():
             raise InputError(f"{folder} lacks {file}; run its experiment again")
-    for name, record in there.items():
-        for file, total in record.get("sums", {}).items():
-            if file_sum(folder / file) != total:
-                raise InputError(
-                    f"{folder / file} was changed after it was written; run {name} again"
-                )
-    # All sections before anything is written: a damaged file must not leave half a page.
-    new = {
-        name: section(EXPERIMENTS[name], record, folder, beside.name)
-        for name, record in there.items()
-    }
-    beside.mkdir(parents=True, exist_ok=True)
-    if folder.resolve() != beside.resolve():
-        for file in files:
-            shutil.copyfile(folder / file, beside / file)
-    both = old | new
-    sections = [both[name] for name in EXPERIMENTS if name in both]
-    page.write_text(before + "\n\n".join([START, *sections]) + "\n", encoding="utf-8")
-    return len(new), len(sections) - len(new)
-
-
-def _files(record: dict[str, Any]) -> list[str]:
-    """Return the files of an experiment that go beside the page."""
-    kept = [file for file in record["figures"] if file.endswith(".png")]
-    return [*record["data"], *kept, f"{record['name']}.json"]
+        if record.get("sums", {}).get(file) not in (None, file_sum(folder / file)):
+            name = record["name"]
+            raise InputError(f"{folder / file} was changed after it was written; run {name} again")
 
 
 def _refuse_less(record: dict[str, Any], old: dict[str, Any] | None, page: Path) -> None:
@@ -79,47 +139,14 @@ def _refuse_less(record: dict[str, Any], old: dict[str, Any] | None, page: Path)
         )
 
 
-def _read_page(page: Path) -> tuple[str, dict[str, str]]:
-    """Return what stands above the experiments of a page, and its sections by name."""
+def _above(page: Path) -> str:
+    """Return what stands above the tables of a page."""
     if not page.exists():
-        return "# The paper's results\n\n", {}
+        return "# The paper's results\n\n"
     try:
-        before, _, rest = page.read_text(encoding="utf-8").partition(START)
+        return page.read_text(encoding="utf-8").partition(START)[0]
     except UnicodeDecodeError:
         raise InputError(f"{page} must be a Markdown file in UTF-8, got something else") from None
-    parts = [part.strip() for part in rest.split("\n## ")[1:]]
-    return before, {part.partition("\n")[0]: f"## {part}" for part in parts}
-
-
-def section(experiment: Experiment, record: dict[str, Any], folder: Path, beside: str) -> str:
-    """Return an experiment's part of the page; tables are made from the CSV files in a folder.
-
-    `beside` is the folder that the page links to.
-    """
-    profile = Profile(record["profile"], record["scale"])
-    try:
-        outcome = draw_experiment(experiment, profile, folder, save=False).outcome
-    except (OSError, ValueError, KeyError, IndexError, TypeError) as error:
-        raise InputError(
-            f"the data of {experiment.name} in {folder} cannot be used ({error}); run it again"
-        ) from None
-    trained = f"{record['models']:,} models, {duration(record['seconds'])} of one core to train, "
-    about = (
-        f"`{record['command']}`, {record['date']}, {trained if record['models'] else ''}"
-        f"{record['machine']}, torch {record['versions']['torch']}. Data: "
-        + ", ".join(f"[{file}]({beside}/{file})" for file in record["data"])
-    )
-    parts = [f"## {experiment.name}", f"{experiment.shows}.", about]
-    if experiment.published:
-        parts.append(f"Published: {experiment.published}.")
-    parts += [
-        f"![{experiment.shows}]({beside}/{file})"
-        for file in record["figures"]
-        if file.endswith(".png")
-    ]
-    for title, rows in outcome.tables.items():
-        parts += [f"{title}:", markdown_table(rows)]
-    return "\n\n".join([*parts, f"**{outcome.verdict}**"])
 
 
 def _record(folder: Path, name: str, *, damaged: bool = True) -> dict[str, Any] | None:

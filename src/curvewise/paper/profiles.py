@@ -6,7 +6,7 @@ photographs (their 128 leading principal components) and small networks on the 6
 components of Fashion-MNIST's pixels.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -113,6 +113,23 @@ class Profile:
         if self.name == "paper" and "ResNeXt" in text:
             text += " from ImageNet weights" if self.weights else " from random weights"
         return text + (", tiny scale: no result" if self.scale == "tiny" else "")
+
+    def caption_of(self, tasks: Iterable[str]) -> str:
+        """Return the caption for tasks of one or several sources; nothing where nothing is trained.
+
+        >>> print(Profile("paper").caption_of(["cifar10:cat/dog", "fashion-mnist:0/6"]))
+        paper profile: ResNet-32 (cifar10); small CNN (fashion-mnist)
+        """
+        sources: dict[str, list[str]] = {}
+        for source in dict.fromkeys(_source(task) for task in tasks):
+            sources.setdefault(self.caption(source), []).append(source)
+        if len(sources) < 2:
+            return next(iter(sources), "")
+        start = f"{self.name} profile: "
+        own = [
+            f"{text.removeprefix(start)} ({', '.join(names)})" for text, names in sources.items()
+        ]
+        return start + "; ".join(own)
 
     def spec(
         self,

@@ -1,33 +1,35 @@
-"""Run an experiment: the missing part of its sweeps, its data as CSV, its tables and figures."""
+"""Run an experiment: the missing part of its sweeps, its data as CSV, its claims and its figure."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pandas as pd
+
 from curvewise.base.errors import InputError
 from curvewise.base.files import read_json, sha256, write_json
 from curvewise.base.machine import machine, versions
-from curvewise.paper.csv_files import read_rows, write_rows
-from curvewise.paper.experiment import Data, Experiment, Outcome, Reading, Rows
+from curvewise.paper.experiment import Data, Experiment, Reading, results, sentence
 from curvewise.paper.profiles import Profile
-from curvewise.report.from_store import write_store_report
 from curvewise.sweep.executors import Executor
 from curvewise.sweep.problems import Problems
 from curvewise.sweep.progress import sweep
 from curvewise.sweep.store import Store
 
 STORE = "runs.db"
-NO_RESULT = "At the tiny scale nothing is trained long enough to be a result. "
+DIGITS = "%.7g"  # of a number in a file; what is shown has fewer
+NO_RESULT = "tiny scale: no result. "
 
 
 @dataclass(frozen=True)
 class Shown:
-    """An experiment that has been run: what it shows and the files it left."""
+    """An experiment from its data: the claims' results, the table, the files of the figure."""
 
-    outcome: Outcome
-    files: list[Path]
+    results: pd.DataFrame
+    table: pd.DataFrame
+    figures: list[Path]
 
 
 def run_experiment(
@@ -37,34 +39,31 @@ def run_experiment(
     executor: Executor,
     problems: Problems,
     command: str = "",
-) -> Shown:
-    """Train what is missing, then write CSV files, figures (PNG and SVG) and a JSON record.
+) -> tuple[Shown, list[Path]]:
+    """Train what is missing, then write CSV files, the figure (PNG and SVG) and a JSON record.
 
-    Experiments that need the same models share them through the store in `folder`.
+    Experiments that need the same models share them through the store in `folder`. Returns what is
+    shown, and all files.
     """
     require_usable(folder)
     folder.mkdir(parents=True, exist_ok=True)
     _refuse_others(experiment.name, profile, folder)
     specs, seconds = experiment.sweeps(profile), 0.0
+    names = [spec.name for spec in specs]
     if specs:
         with Store(folder / STORE) as store:
             for spec in specs:
-                done = sweep(spec, store, executor, problems)
-                if done.failed:
-                    first = next(iter(store.runs(spec.name, state="failed")))
-                    *_, cause = first.message.strip().splitlines() or ["no message"]
-                    raise InputError(
-                        f"{done.failed} runs of {spec.name} failed, one of them with: "
-                        f"{cause}; `curvewise sweep status {folder / STORE} --failed` has "
-                        "all, and the same command tries again"
-                    )
+                if sweep(spec, store, executor, problems).failed:
+                    raise _failure(store, spec.name, folder)
+            reading = Reading(profile, store, problems, names)
             # Of training, whenever that was: a run that was stopped, or finds models, took as long.
-            seconds = sum(row.seconds for spec in specs for row in store.status(spec.name))
-            data = experiment.collect(Reading(profile, store, problems))
+            seconds = sum(float(reading.models(name)["seconds"].sum()) for name in names)
+            data = experiment.collect(reading)
     else:
-        data = experiment.collect(Reading(profile, None, problems))
-    files = _write(experiment.name, data, folder)
-    shown = draw_experiment(experiment, profile, folder)
+        data = experiment.collect(Reading(profile, None, problems, names))
+    (folder / f"{experiment.name}.json").unlink(missing_ok=True)  # it would name others' files
+    files = write_data(experiment.name, data, folder)
+    shown = show(experiment, profile, folder, save_to=folder)
     record = {
         "name": experiment.name,
         "command": command,
@@ -77,12 +76,74 @@ def run_experiment(
         "models": sum(spec.size for spec in specs),
         "data": [file.name for file in files],
         "sums": {file.name: file_sum(file) for file in files},
-        "figures": [file.name for file in shown.files],
-        "verdict": shown.outcome.verdict,
-        "tables": dict(shown.outcome.tables),
+        "figures": [file.name for file in shown.figures],
     }
     write_json(folder / f"{experiment.name}.json", record)
-    return Shown(shown.outcome, [*files, *shown.files])
+    return shown, [*files, *shown.figures]
+
+
+def _failure(store: Store, name: str, folder: Path) -> InputError:
+    failed = list(store.runs(name, state="failed"))
+    *_, cause = failed[0].message.strip().splitlines() or ["no message"]
+    return InputError(
+        f"{len(failed)} runs of {name} failed, one of them with: {cause}; `curvewise sweep status "
+        f"{folder / STORE} --failed` has all, and the same command tries again"
+    )
+
+
+def show(
+    experiment: Experiment, profile: Profile, folder: Path, *, save_to: Path | None = None
+) -> Shown:
+    """Make results, table and figure from the CSV files in a folder alone."""
+    data = read_data(experiment.name, folder)
+    found = results(experiment.claims, data)
+    table = found if experiment.table is None else experiment.table(data)
+    files = []
+    if experiment.draw is not None and save_to is not None:
+        title = sentence(found.iloc[0]).partition(";")[0].rstrip(".")
+        title = f"{NO_RESULT}{title}" if profile.scale == "tiny" else title
+        caption = profile.caption_of(tasks_of(experiment, profile, data))
+        figure = experiment.draw(data, title=title, caption=caption)
+        for suffix in (".png", ".svg"):
+            files.append(save_to / f"{experiment.name}{suffix}")
+            # Without what tells when it was drawn, the same data give the same file.
+            without = {"Date": None} if suffix == ".svg" else {"Software": None}
+            figure.savefig(files[-1], dpi=150, metadata=without)
+    return Shown(found, table, files)
+
+
+def tasks_of(experiment: Experiment, profile: Profile, data: Data) -> list[str]:
+    """Return the tasks that an experiment's data are of; by its sweeps where no file names them."""
+    named = [task for rows in data.values() if "task" in rows for task in rows["task"].unique()]
+    return named or [task for spec in experiment.sweeps(profile) for task in spec.tasks]
+
+
+def write_data(name: str, data: Data, folder: Path) -> list[Path]:
+    """Write each frame as NAME.csv or NAME-PART.csv, numbers with seven digits."""
+    files = []
+    for part, rows in data.items():
+        if rows.empty:
+            raise InputError(f"{name} must have at least one row of data, got none")
+        files.append(folder / (f"{name}-{part}.csv" if part else f"{name}.csv"))
+        rows.to_csv(files[-1], index=False, float_format=DIGITS, lineterminator="\n")
+    return files
+
+
+def read_data(name: str, folder: Path) -> Data:
+    """Read an experiment's CSV files by their part."""
+    record = folder / f"{name}.json"
+    if record.is_file():
+        listed = read_json(record)["data"]
+    else:
+        listed = sorted(file.name for file in folder.glob(f"{name}*.csv"))
+    if not listed:
+        raise InputError(f"{folder} has no data of {name}; run it first")
+    return {
+        file.removesuffix(".csv").removeprefix(name).removeprefix("-"): pd.read_csv(
+            folder / file, keep_default_na=False, na_values=[""]
+        )
+        for file in listed
+    }
 
 
 def file_sum(path: Path) -> str:
@@ -115,91 +176,31 @@ def _refuse_others(name: str, profile: Profile, folder: Path) -> None:
         )
 
 
-def draw_experiment(
-    experiment: Experiment, profile: Profile, folder: Path, *, save: bool = True
-) -> Shown:
-    """Make tables and figures from the CSV files in a folder alone."""
-    outcome = experiment.present(read_data(experiment.name, folder), profile)
-    if profile.scale == "tiny":
-        outcome = replace(outcome, verdict=f"{NO_RESULT}{outcome.verdict}")
-    files = []
-    for name, figure in outcome.figures.items() if save else ():
-        for suffix in (".png", ".svg"):
-            path = folder / f"{name}{suffix}"
-            figure.savefig(path, dpi=150, metadata=_without_date(suffix))
-            files.append(path)
-    return Shown(outcome, files)
+def markdown_table(rows: pd.DataFrame) -> str:
+    """Return a frame as a Markdown table.
 
-
-def write_report(experiment: Experiment, profile: Profile, folder: Path) -> list[Path]:
-    """Write NAME.html: the models of the experiment's first task, to look into one by one.
-
-    `curvewise report` makes the pages of other tasks from the same store.
-    """
-    specs = experiment.sweeps(profile)
-    if not specs:
-        return []
-    with Store(folder / STORE, readonly=True) as store:
-        path = folder / f"{experiment.name}.html"
-        return write_store_report(path, store, specs[0].name, specs[0].all_tasks[0])
-
-
-def read_data(name: str, folder: Path) -> Data:
-    """Read an experiment's CSV files, NAME.csv or NAME-PART.csv, by their part."""
-    record = folder / f"{name}.json"
-    listed: Sequence[str] = (
-        read_json(record)["data"]
-        if record.is_file()
-        else sorted(file.name for file in folder.glob(f"{name}*.csv"))
-    )
-    if not listed:
-        raise InputError(f"{folder} has no data of {name}; run it first")
-    return {_part(name, file): read_rows(folder / file) for file in listed}
-
-
-def _write(name: str, data: Data, folder: Path) -> list[Path]:
-    (folder / f"{name}.json").unlink(missing_ok=True)  # it would name the files of another run
-    files = []
-    for part, rows in data.items():
-        path = folder / (f"{name}-{part}.csv" if part else f"{name}.csv")
-        write_rows(path, rows)
-        files.append(path)
-    return files
-
-
-def _part(name: str, file: str) -> str:
-    return file.removesuffix(".csv").removeprefix(name).removeprefix("-")
-
-
-def _without_date(suffix: str) -> dict[str, Any]:
-    """Return metadata under which the same data give the same file."""
-    return {"Date": None} if suffix == ".svg" else {"Software": None}
-
-
-def markdown_table(rows: Rows) -> str:
-    """Return rows as a Markdown table.
-
-    >>> print(markdown_table([{"method": "VS", "AUC": 0.91234, "models": 48}]))
+    >>> print(markdown_table(pd.DataFrame([{"method": "VS", "AUC": 0.91234, "models": 48}])))
     | method | AUC | models |
-    |---|---|---|
+    |---|--:|--:|
     | VS | 0.9123 | 48 |
     """
-    columns = list(rows[0])
-    lines = [columns, *([shown_value(row[name]) for name in columns] for row in rows)]
-    head, *body = ("| " + " | ".join(cells) + " |" for cells in lines)
-    return "\n".join([head, "|" + "---|" * len(columns), *body])
+    sides = ["--:" if pd.api.types.is_numeric_dtype(rows[name]) else "---" for name in rows]
+    body = [[shown_value(value) for value in row] for row in rows.itertuples(index=False)]
+    head = "| " + " | ".join(rows.columns) + " |"
+    lines = ["| " + " | ".join(cells) + " |" for cells in body]
+    return "\n".join([head, "|" + "|".join(sides) + "|", *lines])
 
 
 def shown_value(value: Any) -> str:
     """Return a cell of a table: four decimals, small p-values in powers of ten.
 
-    >>> shown_value(0.25), shown_value(3.2e-12), shown_value(None), shown_value(17)
+    >>> shown_value(0.25), shown_value(3.2e-12), shown_value(None), shown_value(17.0)
     ('0.2500', '3.2e-12', '-', '17')
     """
-    if value is None or value != value:
+    if value is None or value != value or value is pd.NA:
         return "-"
-    if isinstance(value, bool) or not isinstance(value, float):
+    if isinstance(value, bool | np.bool_) or not isinstance(value, float):
         return str(value)
-    if value.is_integer() and abs(value) >= 1:
+    if value.is_integer():
         return str(int(value))
     return f"{value:.1e}" if 0 < abs(value) < 5e-5 else f"{value:.4f}"

@@ -1,0 +1,150 @@
+"""What claims measure: LCT less VS, and any other method less another, over pairs or panels."""
+
+from collections.abc import Callable
+from math import sqrt
+
+import numpy as np
+import pandas as pd
+
+from curvewise.paper.experiment import FAILS, HOLDS, PARTLY, Claim, Data, Measured
+from curvewise.stats.areas import BETTER, CELL, differences
+from curvewise.stats.comparisons import pair_tests
+
+VS, LCT = "VS", "VS + LCT"
+# Of VS's four values of tau, 0 does nothing for the rare class, and LCT never stays there.
+SHIFTED = "VS at tau > 0"
+Where = Callable[[pd.DataFrame], pd.DataFrame]
+
+
+def everything(models: pd.DataFrame) -> pd.DataFrame:
+    """Return the models as they are."""
+    return models
+
+
+def severe(models: pd.DataFrame) -> pd.DataFrame:
+    """Return the models at beta of 100 or more, from where the paper sees LCT ahead."""
+    return models[models["beta"] >= 100]
+
+
+def shifted(models: pd.DataFrame) -> pd.DataFrame:
+    """Return the models without those of VS at tau = 0: a control that the paper lacks."""
+    return models[(models["method"] != VS) | (tau_of(models) != 0)]
+
+
+def at_two(models: pd.DataFrame) -> pd.DataFrame:
+    """Return the models without those of VS at another tau than 2."""
+    return models[(models["method"] != VS) | (tau_of(models) == 2)]
+
+
+def tau_of(models: pd.DataFrame) -> "pd.Series[float]":
+    """Return tau as a number, nan where it is drawn."""
+    return pd.to_numeric(models["tau"], errors="coerce")
+
+
+def gain(
+    statistic: str,
+    *,
+    a: str = VS,
+    b: str = LCT,
+    where: Where = everything,
+    part: str = "",
+    tie: float = 0.0,
+    unit: str = "panels",
+) -> Callable[[Data], Measured | None]:
+    """Return what a statistic of AUC over the models of b has more than over those of a.
+
+    Units are cells (task, beta and seed); with the unit "pairs" they are pairs of classes, seeds
+    averaged, and tested with what shared classes allow (Aronow et al. 2015). A loss of less than
+    `tie` counts as none.
+    """
+
+    def measure(data: Data) -> Measured | None:
+        models = where(data[part])
+        if not {a, b} <= set(models["method"]):
+            return None
+        sign = BETTER[statistic]
+        if unit == "pairs":
+            row = pair_tests(models, a, b, [statistic]).iloc[0]
+            numbers = (row[name] for name in ("difference", "low", "high", "p (shared classes)"))
+            return Measured(*numbers, int(row["better"]), int(row["pairs"]), unit)
+        steps = differences(models, a, b)[statistic].dropna()
+        better = int((sign * steps > -tie).sum())
+        return Measured(float(steps.mean()), better=better, units=len(steps), unit=unit)
+
+    return measure
+
+
+def gains(
+    statistics: tuple[str, ...] = tuple(BETTER),
+    *,
+    published: dict[str, str] | None = None,
+    beside: str = VS,
+    when: str = "",
+    **options: object,
+) -> tuple[Claim, ...]:
+    """Return a claim for each statistic: that of LCT is the better one.
+
+    >>> [claim.text for claim in gains(("mean", "std"), when="at beta >= 100")]
+    ['LCT has the higher mean AUC than VS at beta >= 100', 'LCT has the lower std of AUC than VS \
+at beta >= 100']
+    """
+    claims = []
+    for name in statistics:
+        word = "lower std of AUC" if name == "std" else f"higher {name} AUC"
+        text = f"LCT has the {word} than {beside} {when}".rstrip()
+        told = (published or {}).get(name, "")
+        measure = gain(name, **options)  # type: ignore[arg-type]
+        claims.append(Claim(text, measure, told, BETTER[name], family=f"{beside} {when}"))
+    return tuple(claims)
+
+
+def mean_difference(a: "pd.Series[float]", b: "pd.Series[float]") -> Measured:
+    """Return the mean of a less that of b, of models trained apart, with Welch's interval."""
+    error = sqrt(a.var(ddof=1) / len(a) + b.var(ddof=1) / len(b))
+    step = float(a.mean() - b.mean())
+    return Measured(step, step - 1.96 * error, step + 1.96 * error)
+
+
+def beyond_error(found: Measured, sign: int) -> str:
+    """Judge a difference by its interval: one that leans the right way but may be 0 holds partly."""
+    if sign * found.value <= 0:
+        return FAILS
+    return PARTLY if found.low < 0 < found.high else HOLDS
+
+
+def over_cells(steps: "pd.Series[float]", statistic: str, unit: str) -> Measured:
+    """Return the mean of differences of a statistic over cells, and on how many it is better."""
+    known = steps.dropna()
+    better = int((BETTER[statistic] * known > 0).sum())
+    return Measured(float(known.mean()), better=better, units=len(known), unit=unit)
+
+
+def cell_names(models: pd.DataFrame) -> "pd.Series[str]":
+    """Return what a panel of each model's cell is called: its task and beta."""
+    return models[CELL[0]].map(title_of) + models["beta"].map(
+        lambda beta: ", as it is" if np.isnan(beta) else f", beta = {beta:g}"
+    )
+
+
+TITLES = {
+    "cifar10:cat/dog": "CIFAR-10 cat/dog",
+    "cifar100:household": "CIFAR-100 household",
+    "dogs-vs-cats": "Dogs vs Cats",
+    "melanoma": "Melanoma",
+    "fashion-mnist:0/6": "Fashion t-shirt/shirt",
+    "fashion-mnist:2/4": "Fashion pullover/coat",
+    "fashion-mnist:1/3": "Fashion trouser/dress",
+    "fashion-mnist:3/6": "Fashion dress/shirt",
+    "fashion-mnist:4/6": "Fashion coat/shirt",
+    "fashion-mnist:5/7": "Fashion sandal/sneaker",
+    "fashion-mnist:7/9": "Fashion sneaker/boot",
+}
+
+
+def title_of(task: str) -> str:
+    """Return a task's name for readers.
+
+    >>> title_of("cifar10:cat/dog"), title_of("digits:8")
+    ('CIFAR-10 cat/dog', 'digits:8')
+    """
+    return TITLES.get(task, task)
