@@ -4,6 +4,7 @@ import numpy as np
 
 from curvewise.roc.curve import roc_curve
 from curvewise.sweep.plan import Problem, Result
+from curvewise.sweep.work import score_metrics
 
 Y = np.repeat([0, 1], 30)
 Y_VALIDATION = np.repeat([0, 1], [12, 4])
@@ -24,17 +25,21 @@ def record_sweep(store, spec, *, diverged=lambda run: False, seed=0):
         test, kept = (
             (strength * y + rng.normal(0, 1, len(y))).astype(np.float32) for y in (Y, Y_VALIDATION)
         )
+        if store.finished([identity]):
+            continue  # another sweep's
         if diverged(run):
             results.append(Result(identity, "diverged", {}, None, None, 1.0, "made up"))
             continue
-        areas = {"auc": roc_curve(Y, test).auc, "validation_auc": roc_curve(Y_VALIDATION, kept).auc}
+        areas = score_metrics(Y, test)
+        areas["validation_auc"] = roc_curve(Y_VALIDATION, kept).auc
         results.append(Result(identity, "done", areas, test, kept, float(rng.uniform(1, 2))))
         scores[identity] = test
     x, x_validation = np.zeros((60, 2), np.float32), np.zeros((16, 2), np.float32)
-    for task in spec.all_tasks:
-        problem = Problem(x, Y, x, Y, f"{task} 0", ("a", "b"), "features", None, x_validation,
-                          Y_VALIDATION)  # fmt: skip
-        store.add_problem(problem, task, 100.0, 0)
+    validation = {"x_validation": x_validation, "y_validation": Y_VALIDATION}
+    for run in {f"{run.task} {run.seed}": run for run in spec.runs()}.values():
+        data = f"{run.task} {run.seed}"
+        problem = Problem(x, Y, x, Y, data, ("a", "b"), "features", **validation)
+        store.add_problem(problem, run.task, 100.0, run.seed)
     store.add_sweep(spec.name, spec.to_dict(), planned)
     store.record(results, "here", {})
     return {identity: store.scores(identity) for identity in scores}

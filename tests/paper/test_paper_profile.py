@@ -79,7 +79,8 @@ def test_everything_runs(profile, data_dir, tmp_path, monkeypatch):
             experiment, Profile(profile, "tiny"), tmp_path / "out", serial(), problems
         )
         record = json.loads((tmp_path / "out" / f"{name}.json").read_text())
-        assert record["verdict"]
+        assert record["data"]
+        assert len(shown.results) == len(experiment.claims)
         assert all(file.stat().st_size > 0 for file in shown.files)
         assert name.startswith("table") or any(file.suffix == ".png" for file in shown.files)
         trained |= {

@@ -199,8 +199,7 @@ def paper_list(
     profile: ProfileName = "laptop", data_dir: DataDir = None, as_json: AsJson = False
 ) -> None:
     """Name all figures and tables, what they need and how long they take."""
-    from curvewise.paper.catalogue import EXPERIMENTS
-    from curvewise.paper.listing import listed
+    from curvewise.paper.catalogue import EXPERIMENTS, listed
 
     require_data_folder(data_dir)
     settings = _profile(profile, "full", None, data_dir)
@@ -213,7 +212,7 @@ def paper_list(
         models = f"{row['models']:,} models" if row["models"] else "no models"
         first = f"{row['name']:<{name_width}} {models:>13}  {row['takes']:<{time_width}}"
         print(f"{first}  {row['data']}".rstrip())
-        print(fill(row["shows"], 76, initial_indent="    ", subsequent_indent="    "))
+        print(fill(row["question"], 76, initial_indent="    ", subsequent_indent="    "))
     if profile == "laptop":
         print("Times are for two cores; features of photographs, computed once, take minutes more.")
     if any(row["missing"] for row in rows):
@@ -239,7 +238,7 @@ def paper_run(
 ) -> None:
     """Run what is missing of an experiment's sweep, draw its figure, print its table."""
     from curvewise.paper.catalogue import EXPERIMENTS, experiment_named
-    from curvewise.paper.running import require_usable, run_experiment, write_report
+    from curvewise.paper.running import require_usable, run_experiment
     from curvewise.sweep.problems import Problems
 
     require_data_folder(data_dir)
@@ -264,7 +263,7 @@ def paper_run(
             )
             try:
                 result = run_experiment(one, settings, folder, where.start(), problems, command)
-                result.files.extend(write_report(one, settings, folder))
+                files = [*result.files, *_models_page(one, settings, folder)]
             except CurvewiseError as error:
                 if len(chosen) == 1:
                     raise
@@ -272,10 +271,10 @@ def paper_run(
                 print(f"curvewise: {one.name}: {error}", file=sys.stderr, flush=True)
                 continue
             if not as_json:
-                _print(one, result)
-            files, outcome = [str(file) for file in result.files], result.outcome
-            about = {"name": one.name, "verdict": outcome.verdict, "tables": outcome.tables}
-            shown.append(about | {"files": files})
+                _print(one, result, files)
+            claims, table = (rows.to_dict("records") for rows in (result.results, result.table))
+            about = {"name": one.name, "question": one.question, "claims": claims, "table": table}
+            shown.append(about | {"files": [str(file) for file in files]})
     if as_json:
         print_json({"experiments": shown, "failed": failed})
     if failed:
@@ -288,7 +287,7 @@ def paper_page(
     page: Annotated[Path, typer.Argument(help="Markdown file; what stands on top is kept.")],
     as_json: AsJson = False,
 ) -> None:
-    """Write all results of a folder to one Markdown page, with data and figures beside it."""
+    """Write all results of a folder as pages: one of all, and beside it one for each."""
     from curvewise.paper.page import write_page
 
     count, kept = write_page(folder, page)
@@ -315,8 +314,8 @@ def require_data_folder(data_dir: Path | None) -> None:
 
 
 def _profile(name: str, scale: str, weights: Path | None, data_dir: Path | None) -> Any:
-    from curvewise.paper.listing import source_missing
     from curvewise.paper.profiles import Profile
+    from curvewise.paper.samples import source_missing
 
     if weights is not None:
         from curvewise.models.train import require_weights
@@ -341,19 +340,35 @@ def _say_what_weights(chosen: list[Any], profile: Any) -> None:
         )
 
 
-def _print(experiment: Any, result: Any) -> None:
+def _models_page(experiment: Any, profile: Any, folder: Path) -> list[Path]:
+    """Write NAME.html: the models of an experiment's first task, to look into one by one."""
+    from curvewise.paper.running import STORE
+    from curvewise.report.from_store import write_store_report
+    from curvewise.sweep.store import Store
+
+    specs = experiment.sweeps(profile)
+    if not specs:
+        return []
+    with Store(folder / STORE, readonly=True) as store:
+        page = folder / f"{experiment.name}.html"
+        return write_store_report(page, store, specs[0].name, specs[0].all_tasks[0])
+
+
+def _print(experiment: Any, result: Any, files: list[Path]) -> None:
+    from curvewise.paper.page import CLAIMS
     from curvewise.paper.running import shown_value
 
     console = Console()
-    for title, rows in result.outcome.tables.items():
-        table = Table(*(Column(name, no_wrap=True) for name in rows[0]), title=title)
-        for row in rows:
-            table.add_row(*(shown_value(value) for value in row.values()))
+    print(experiment.question)
+    claims = result.results[CLAIMS]
+    for rows in (claims, *([] if experiment.table is None else [result.table])):
+        table = Table(*(Column(str(name), no_wrap=True) for name in rows))
+        for row in rows.itertuples(index=False):
+            table.add_row(*map(shown_value, row))
         # A table that is too wide for the terminal goes on in the next line: cut numbers say less.
         width = max(console.width, Console(width=WIDEST).measure(table).maximum)
         Console(width=width).print(table, soft_wrap=True)
-    if experiment.published:
-        print(f"Published: {experiment.published}.")
-    print(result.outcome.verdict)
-    for file in result.files:
+    for number, text in enumerate(experiment.caveats, 1):
+        print(f"{number}. {text}")
+    for file in files:
         print(file)

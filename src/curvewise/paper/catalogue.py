@@ -13,13 +13,14 @@ from curvewise.paper.pairs import (
     CONTROLS_TABLE,
     CONVERGENCE,
     CONVERGENCE_PIXELS,
+    EPOCHS_FIGURE,
     PAIRS,
     PAIRS_FASHION,
 )
 from curvewise.paper.profiles import Profile
 from curvewise.paper.samples import SAMPLES, source_missing
 from curvewise.paper.settings import EVAL_LAMBDA, HYPER_DISTRIBUTION, HYPER_METRICS, LAMBDA_CHOICE
-from curvewise.paper.training import EPOCHS_FIGURE, FILM_CHOICES, ROBUSTNESS, SAM_BOX
+from curvewise.paper.training import FILM_CHOICES, ROBUSTNESS, SAM_BOX
 from curvewise.sweep.progress import duration
 from curvewise.sweep.spec import Spec
 

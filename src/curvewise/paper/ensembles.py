@@ -38,7 +38,7 @@ def by_task_and_method(models: pd.DataFrame) -> Iterator[tuple[dict[str, Any], p
 
 def chosen_of(models: pd.DataFrame) -> "pd.Series[Any]":
     """Return the model with the best AUC on validation."""
-    return models.loc[models["validation_auc"].idxmax()]
+    return models.iloc[int(np.argmax(models["validation_auc"]))]
 
 
 def _growth_sweeps(profile: Profile) -> list[Spec]:
@@ -96,8 +96,18 @@ def _draw_growth(data: Data, **sheet: Any) -> Any:
     means = data["growth"].groupby(["task", "method", "members"], sort=False)[list(ways)].mean()
     rows = means.reset_index().melt(["task", "method", "members"], var_name="way", value_name="auc")
     rows = rows.assign(task=rows["task"].map(title_of), way=rows["way"].map(ways))
-    return lines(rows, x="members", y="auc", hue="method", style="way", panel="task", log=True,
-                 xlabel="members trained", ylabel="AUC, mean of 20 orders", **sheet)  # fmt: skip
+    return lines(
+        rows,
+        x="members",
+        y="auc",
+        hue="method",
+        style="way",
+        panel="task",
+        log=True,
+        xlabel="members trained",
+        ylabel="AUC, mean of 20 orders",
+        **sheet,
+    )
 
 
 ENSEMBLES = Experiment(
@@ -107,12 +117,18 @@ ENSEMBLES = Experiment(
     collect=_collect_growth,
     draw=_draw_growth,
     claims=(
-        Claim("The ensemble of 48 has the higher AUC than the model chosen on validation",
-              partial(_ahead, less="chosen")),
-        Claim("The ensemble of 48 has the higher AUC than the mean single model",
-              partial(_ahead, less="mean")),
-        Claim("The ensemble of 48 has the higher AUC than the best on test, which is a cheat",
-              partial(_ahead, less="oracle")),
+        Claim(
+            "The ensemble of 48 has the higher AUC than the model chosen on validation",
+            partial(_ahead, less="chosen"),
+        ),
+        Claim(
+            "The ensemble of 48 has the higher AUC than the mean single model",
+            partial(_ahead, less="mean"),
+        ),
+        Claim(
+            "The ensemble of 48 has the higher AUC than the best on test, which is a cheat",
+            partial(_ahead, less="oracle"),
+        ),
     ),
     table=lambda data: data["comparison"],
     caveats=(
@@ -120,7 +136,7 @@ ENSEMBLES = Experiment(
         "Cases are three tasks with VS and with LCT, one subsample each; p is DeLong's.",
         "On cat/dog the chosen VS model is surely better than the ensemble.",
     ),
-)  # fmt: skip
+)
 
 METHODS = "table-methods"
 PAIRS = ("0/2", "0/3", "0/6", "1/3", "2/4", "2/6", "4/6", "5/7", "7/9", "3/8")
@@ -181,9 +197,9 @@ def _collect_methods(reading: Reading) -> Data:
             place = {"task": task, "method": method}
             single = alone[(alone["task"] == task) & (alone["method"] == method)]["auc"].dropna()
             ended = models.dropna(subset="auc")
-            row = {"tries": len(models), "diverged": len(models) - len(ended)}
-            row |= {"alone": single.mean(), "alone_models": len(single)}
-            rows.append({**place, **row, **_tried(ended)})
+            tries = {"tries": len(models), "diverged": len(models) - len(ended)}
+            row = {"alone": single.mean(), "alone_models": len(single)}
+            rows.append({**place, **tries, **row, **_tried(ended)})
     return {"": pd.DataFrame(rows)}
 
 
@@ -235,8 +251,15 @@ def _draw_methods(data: Data, **sheet: Any) -> Any:
     rows = data[""].melt(["task", "method"], WAYS, "way", "auc")
     reference = data[""].loc[data[""]["method"] == VS].set_index("task")["alone"]
     rows["gain"] = rows["auc"] - rows["task"].map(reference)
-    return dots(rows.dropna(subset="gain"), x="method", y="gain", hue="way", mean="mean over tasks",
-                ylabel="AUC less that of VS, alone", **sheet)  # fmt: skip
+    return dots(
+        rows.dropna(subset="gain"),
+        x="method",
+        y="gain",
+        hue="way",
+        mean="mean over tasks",
+        ylabel="AUC less that of VS, alone",
+        **sheet,
+    )
 
 
 def _spread_of_methods(data: Data) -> Measured:
@@ -251,18 +274,30 @@ METHOD_TABLE = Experiment(
     draw=_draw_methods,
     claims=(
         Claim("LCT alone has the higher AUC than VS alone", _way("VS, alone", "VS + LCT, alone")),
-        Claim("The ensemble of VS has the higher AUC than VS alone",
-              _way("VS, alone", "VS, ensemble")),
-        Claim("The ensemble of LCT has the higher AUC than VS alone",
-              _way("VS, alone", "VS + LCT, ensemble")),
-        Claim("The ensemble of logit adjustment has the higher AUC than VS alone",
-              _way("VS, alone", "logit adjustment, ensemble")),
-        Claim("VS chosen on validation has the higher AUC than VS alone",
-              _way("VS, alone", "VS, chosen")),
-        Claim("LCT alone has the higher AUC than cross-entropy alone",
-              _way("CE, alone", "VS + LCT, alone")),
-        Claim("Losses alone lie within 0.02 of each other in mean AUC", _spread_of_methods,
-              holds=within(0, 0.02)),
+        Claim(
+            "The ensemble of VS has the higher AUC than VS alone", _way("VS, alone", "VS, ensemble")
+        ),
+        Claim(
+            "The ensemble of LCT has the higher AUC than VS alone",
+            _way("VS, alone", "VS + LCT, ensemble"),
+        ),
+        Claim(
+            "The ensemble of logit adjustment has the higher AUC than VS alone",
+            _way("VS, alone", "logit adjustment, ensemble"),
+        ),
+        Claim(
+            "VS chosen on validation has the higher AUC than VS alone",
+            _way("VS, alone", "VS, chosen"),
+        ),
+        Claim(
+            "LCT alone has the higher AUC than cross-entropy alone",
+            _way("CE, alone", "VS + LCT, alone"),
+        ),
+        Claim(
+            "Losses alone lie within 0.02 of each other in mean AUC",
+            _spread_of_methods,
+            holds=within(0, 0.02),
+        ),
     ),
     table=method_table,
     caveats=(
@@ -273,4 +308,4 @@ METHOD_TABLE = Experiment(
         "Five of the eleven tasks are pairs that recipes were chosen on.",
         "With so few pairs p for shared classes is below 0.05 about one time in ten by chance.",
     ),
-)  # fmt: skip
+)

@@ -5,7 +5,7 @@ claimed is made from those files alone, so that anybody can do it again without 
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from math import isnan, nan
 from typing import TYPE_CHECKING, Any
 
@@ -53,10 +53,9 @@ class Reading:
             store, done = self.store, runs["state"] == "done"
             labels = {key: store.labels(key) for key in runs.loc[done, "fingerprint"].unique()}
             runs["y"] = runs["fingerprint"].map(labels)
-            runs["score"] = [
-                store.scores(name) if there else None
-                for name, there in zip(runs["identity"], done, strict=True)
-            ]
+            runs["score"] = pd.Series(
+                {row: store.scores(name) for row, name in runs.loc[done, "identity"].items()}
+            )
         return runs
 
 
@@ -144,10 +143,10 @@ class Claim:
             return {**row, "value": nan, "here": "-", "verdict": UNTESTED}
         compared = found.units or not isnan(found.low)
         here = f"{found.value:+.4f}" if compared else f"{found.value:.4g}"
+        if not isnan(found.low):
+            here += f" [{found.low:+.4f}, {found.high:+.4f}]"
         if found.units:
             here += f", {found.word} on {found.better} of {found.units} {found.unit}"
-        if not isnan(found.low):
-            here += f" ({found.low:+.4f} to {found.high:+.4f})"
         if not isnan(found.p):
             here += f", p = {found.p:.2g}"
         numbers = {"low": found.low, "high": found.high, "p": found.p}
@@ -170,9 +169,9 @@ def results(claims: Sequence[Claim], data: Data) -> pd.DataFrame:
 
 def sentence(result: "pd.Series[Any]") -> str:
     """Return a claim's result as one short sentence, always of the same form."""
-    published = f"; published: {result['published']}" if result["published"] else ""
-    here = "" if result["verdict"] == UNTESTED else f": {result['here']}"
-    return f"{result['claim']} - {result['verdict']}{here}{published}."
+    verdict, claim = result["verdict"].capitalize(), result["claim"]
+    published = f"; published: {result['published']}" if result.get("published") else ""
+    return f"{verdict}: {claim} ({result['here']}{published})."
 
 
 def _no_sweeps(profile: Profile) -> list[Spec]:
@@ -201,10 +200,10 @@ class Experiment:
         From the data to the table that is shown; by default that of the claims.
     caveats
         What a reader must know, one line each.
+    finding
+        The title of the figure, where it cannot change; else it is the first claim's result.
     published
         Whether it is a figure or table of the paper, or goes beyond it.
-    tasks
-        The data it needs where no sweep says so.
     """
 
     name: str
@@ -216,7 +215,7 @@ class Experiment:
     table: Callable[[Data], pd.DataFrame] | None = None
     caveats: tuple[str, ...] = ()
     published: bool = False
-    tasks: tuple[str, ...] = field(default=())
+    finding: str = ""
 
     def needs(self, profile: Profile) -> list[str]:
         """Return the sources that must be there, each once."""

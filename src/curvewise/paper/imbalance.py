@@ -98,19 +98,34 @@ CIFAR_BANDS = Experiment(
     collect=collect_bands,
     draw=partial(draw_bands, panels=4, columns=2),
     claims=(
-        *gains(("mean", "max", "min"), part="areas", where=severe, when="at beta >= 100",
-               published=dict.fromkeys(("mean", "max", "min"), "on all")),
+        *gains(
+            ("mean", "max", "min"),
+            part="areas",
+            where=severe,
+            when="at beta >= 100",
+            published=dict.fromkeys(("mean", "max", "min"), "on all"),
+        ),
         *gains(("std",), part="areas", where=severe, when="at beta >= 100"),
-        *gains(("mean", "min", "std"), part="areas", beside=SHIFTED, where=severely_shifted,
-               when="at beta >= 100"),
-        *gains(("mean",), part="areas", where=lambda m: m[m["beta"] < 100],
-               when="at beta = 10 and 50", published={"mean": "tied at 10"}),
+        *gains(
+            ("mean", "min", "std"),
+            part="areas",
+            beside=SHIFTED,
+            where=severely_shifted,
+            when="at beta >= 100",
+        ),
+        *gains(
+            ("mean",),
+            part="areas",
+            where=lambda m: m[m["beta"] < 100],
+            when="at beta = 10 and 50",
+            published={"mean": "tied at 10"},
+        ),
     ),
     caveats=(
         ONE_SUBSAMPLE,
         "Household at beta = 10 has 530 of 2,500 majority samples: its minority is too small.",
     ),
-)  # fmt: skip
+)
 KAGGLE_BANDS = Experiment(
     name="fig-kaggle-bands",
     question="Is LCT's ROC curve better at beta = 100 and 200 on Kaggle's photographs?",
@@ -119,13 +134,17 @@ KAGGLE_BANDS = Experiment(
     collect=collect_bands,
     draw=partial(draw_bands, panels=4, columns=2, misses=True),
     claims=(
-        *gains(("mean", "max"), part="areas", tie=0.0005,
-               published={"mean": "better or tied", "max": "better or tied"}),
+        *gains(
+            ("mean", "max"),
+            part="areas",
+            tie=0.0005,
+            published={"mean": "better or tied", "max": "better or tied"},
+        ),
         *gains(("min", "std"), part="areas"),
         *gains(("mean", "min"), part="areas", beside=SHIFTED, where=shifted),
     ),
     caveats=(NO_MELANOMA, CHOSEN, ONE_SUBSAMPLE, "A loss below 0.0005 counts as a tie."),
-)  # fmt: skip
+)
 
 BOX = "fig-melanoma-box"
 # Melanoma has 12 benign images to a malignant one as it is, by the paper's count.
@@ -161,16 +180,25 @@ MELANOMA_BOX = Experiment(
     sweeps=_box_sweeps,
     draw=_draw_boxes,
     claims=(
-        Claim("VS's mean AUC falls as beta grows", partial(severest_less_mildest, statistic="mean"),
-              "yes", better=-1),
-        Claim("VS's AUC spreads as beta grows", partial(severest_less_mildest, statistic="std"),
-              "yes"),
-        *gains(("mean", "std"), where=severe, when="at beta >= 100",
-               published={"mean": "yes", "std": "yes"}),
+        Claim(
+            "VS's mean AUC falls as beta grows",
+            partial(severest_less_mildest, statistic="mean"),
+            "yes",
+            better=-1,
+        ),
+        Claim(
+            "VS's AUC spreads as beta grows", partial(severest_less_mildest, statistic="std"), "yes"
+        ),
+        *gains(
+            ("mean", "std"),
+            where=severe,
+            when="at beta >= 100",
+            published={"mean": "yes", "std": "yes"},
+        ),
         *gains(("mean", "std"), beside=SHIFTED, where=severely_shifted, when="at beta >= 100"),
     ),
     caveats=(NO_MELANOMA, CHOSEN, ONE_SUBSAMPLE),
-)  # fmt: skip
+)
 
 GROWTH = "fig-beta"
 TASKS = ((CAT_DOG,), ("fashion-mnist:0/6", "fashion-mnist:2/4"))
@@ -179,10 +207,15 @@ BETAS = (5, 10, 20, 50, 100, 200, 500)
 
 def _growth_sweeps(profile: Profile) -> list[Spec]:
     return [
-        profile.spec(f"{GROWTH}-{tasks[0].partition(':')[0]}", list(tasks), both(), betas=BETAS,
-                     seeds=(0, 1, 2))
+        profile.spec(
+            f"{GROWTH}-{tasks[0].partition(':')[0]}",
+            list(tasks),
+            both(),
+            betas=BETAS,
+            seeds=(0, 1, 2),
+        )
         for tasks in TASKS
-    ]  # fmt: skip
+    ]
 
 
 def slope(data: Data, statistic: str) -> Measured:
@@ -209,9 +242,18 @@ def over_seeds(models: pd.DataFrame) -> pd.DataFrame:
 def _draw_growth(data: Data, **sheet: Any) -> Any:
     rows = over_seeds(data[""])
     return lines(
-        rows.assign(task=rows["task"].map(title_of)), x="beta", y="mean", low="min", high="max",
-        hue="task", panel="panel", log=True, zero=True, ylabel=f"{LCT} less {VS}", **sheet,
-    )  # fmt: skip
+        rows.assign(task=rows["task"].map(title_of)),
+        x="beta",
+        y="mean",
+        low="min",
+        high="max",
+        hue="task",
+        panel="panel",
+        log=True,
+        zero=True,
+        ylabel=f"{LCT} less {VS}",
+        **sheet,
+    )
 
 
 def _only(beta: int) -> Any:
@@ -224,18 +266,27 @@ BETA = Experiment(
     sweeps=_growth_sweeps,
     draw=_draw_growth,
     claims=(
-        Claim("LCT's gain in mean AUC grows with beta (change for each factor of 10)",
-              partial(slope, statistic="mean")),
-        Claim("LCT's gain in min AUC grows with beta (change for each factor of 10)",
-              partial(slope, statistic="min")),
+        Claim(
+            "LCT's gain in mean AUC grows with beta (change for each factor of 10)",
+            partial(slope, statistic="mean"),
+        ),
+        Claim(
+            "LCT's gain in min AUC grows with beta (change for each factor of 10)",
+            partial(slope, statistic="min"),
+        ),
         *gains(("mean", "min", "std"), where=_only(100), when="at beta = 100", unit="cells"),
         *gains(("mean", "min", "std"), where=_only(500), when="at beta = 500", unit="cells"),
-        *gains(("mean",), beside=SHIFTED, where=lambda models: shifted(_only(500)(models)),
-               when="at beta = 500", unit="cells"),
+        *gains(
+            ("mean",),
+            beside=SHIFTED,
+            where=lambda models: shifted(_only(500)(models)),
+            when="at beta = 500",
+            unit="cells",
+        ),
     ),
     caveats=(
         "Cells are three tasks with three subsamples each; bars reach from the lowest seed to the "
         "highest.",
         "Recipes were chosen on the two Fashion-MNIST pairs, at beta = 100.",
     ),
-)  # fmt: skip
+)

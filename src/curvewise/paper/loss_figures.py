@@ -53,12 +53,12 @@ def landscapes_from(data: Data) -> dict[str, Landscape]:
     """Return the landscapes by panel, from the rows of their points and lines."""
     z = np.unique(data[""]["z0"])
     return {
-        line.panel: Landscape(
+        str(line["panel"]): Landscape(
             z,
-            data[""][line.panel].to_numpy(float).reshape(len(z), len(z)),
-            BreakEven(line.alpha, line.slope, line.intercept),
+            data[""][line["panel"]].to_numpy(float).reshape(len(z), len(z)),
+            BreakEven(line["alpha"], line["slope"], line["intercept"]),
         )
-        for line in data["lines"].itertuples()
+        for line in data["lines"].to_dict("records")
     }
 
 
@@ -100,21 +100,27 @@ PARTS = Claim(
 BREAK_EVEN_TAU = Experiment(
     name="fig-break-even-tau",
     question="What does tau do to the loss over the logits?",
+    finding="tau shifts the line of equal cost by tau log(beta); its slope stays",
     published=True,
     collect=partial(_collect_landscapes, TAU),
     draw=partial(_draw_landscapes, panels=[f"tau = {tau:g}" for tau in (0, 1, 2)]),
     claims=(
         TAU_SHIFTS,
-        Claim("At tau = 2 the softmax score on the line is 0.99", _score_at_two, "0.99",
-              holds=within(0.985, 0.995)),
+        Claim(
+            "At tau = 2 the softmax score on the line is 0.99",
+            _score_at_two,
+            "0.99",
+            holds=within(0.985, 0.995),
+        ),
         PARTS,
     ),
     table=lambda data: data["lines"].drop(columns=["panel", "varied"]),
     caveats=(NOTHING_TRAINED,),
-)  # fmt: skip
+)
 CONTOURS = Experiment(
     name="fig-contours",
     question="What do omega, gamma and tau do to the loss over the logits?",
+    finding="omega and tau shift the line of equal cost, gamma turns it about the origin",
     published=True,
     collect=partial(_collect_landscapes, ALL),
     draw=partial(
@@ -123,13 +129,18 @@ CONTOURS = Experiment(
     ),
     claims=(
         TAU_SHIFTS,
-        Claim("omega shifts the line and does not turn it (largest change of slope)",
-              partial(_off, name="omega", column="slope", expected=lambda row: 1.0), "shifts it",
-              holds=within(0, EXACT)),
-        Claim("gamma turns the line to slope beta^gamma (largest relative error)",
-              partial(_off, name="gamma", column="slope",
-                      expected=lambda row: row.beta**row.gamma), "turns it",
-              holds=within(0, EXACT)),
+        Claim(
+            "omega shifts the line and does not turn it (largest change of slope)",
+            partial(_off, name="omega", column="slope", expected=lambda row: 1.0),
+            "shifts it",
+            holds=within(0, EXACT),
+        ),
+        Claim(
+            "gamma turns the line to slope beta^gamma (largest relative error)",
+            partial(_off, name="gamma", column="slope", expected=lambda row: row.beta**row.gamma),
+            "turns it",
+            holds=within(0, EXACT),
+        ),
         PARTS,
     ),
     table=lambda data: data["lines"].drop(columns=["panel", "varied"]),
@@ -138,7 +149,7 @@ CONTOURS = Experiment(
         "gamma favours class 1 only where z0 > 0, a condition that the paper's text lacks.",
         "The paper does not give the values of its panels: these are of its sweeps.",
     ),
-)  # fmt: skip
+)
 
 LOW, HIGH = 0.0, 3.0
 HEIGHTS = (0.0, 0.15, 0.33, 0.66)  # at HIGH: those of the paper's sweeps
@@ -186,20 +197,32 @@ def _density(height: float, column: str) -> Any:
 LINEAR_DENSITY = Experiment(
     name="fig-linear-density",
     question="From what densities is tau drawn?",
+    finding="Height 0 at 3 is a triangle, 0.33 nearly uniform, 0.66 nearly all at the top",
     published=True,
     collect=_collect_densities,
     draw=_draw_densities,
     claims=(
-        Claim("With height 0 at 3 it is a triangle: its mean is 1", _density(0.0, "mean"),
-              "a triangle", holds=within(1, 1)),
-        Claim("With height 0.33 it is nearly uniform: its mean is nearly 1.5",
-              _density(0.33, "mean"), "uniform", holds=within(1.49, 1.51)),
-        Claim("With height 0.66 nearly all is at the top: above 1.5 lies most",
-              _density(0.66, "above the middle"), holds=within(0.5, 1)),
+        Claim(
+            "With height 0 at 3 it is a triangle: its mean is 1",
+            _density(0.0, "mean"),
+            "a triangle",
+            holds=within(1, 1),
+        ),
+        Claim(
+            "With height 0.33 it is nearly uniform: its mean is nearly 1.5",
+            _density(0.33, "mean"),
+            "uniform",
+            holds=within(1.49, 1.51),
+        ),
+        Claim(
+            "With height 0.66 nearly all is at the top: above 1.5 lies most",
+            _density(0.66, "above the middle"),
+            holds=within(0.5, 1),
+        ),
     ),
     table=lambda data: data["summary"],
     caveats=(NOTHING_TRAINED, "No numbers are published for it."),
-)  # fmt: skip
+)
 
 OMEGAS = (0.5, 0.7, 0.9, 0.99)  # those of the paper's sweeps; its text names none for the figure
 SCORES = 1 / (1 + np.exp(-np.linspace(-9, 9, 181)))  # denser where losses are steep
@@ -227,8 +250,18 @@ def _draw_softmax(data: Data, **sheet: Any) -> Any:
     marked = marked.assign(
         text=marked["p1"].map("{:.4f}".format), omega=marked["omega"].map("omega = {:g}".format)
     )
-    return lines(rows, x="p1", y="value", hue="label", panel="omega", points=marked, columns=2,
-                 xlabel="softmax score p1", ylabel="weighted cross-entropy", **sheet)  # fmt: skip
+    return lines(
+        rows,
+        x="p1",
+        y="value",
+        hue="label",
+        panel="omega",
+        points=marked,
+        columns=2,
+        xlabel="softmax score p1",
+        ylabel="weighted cross-entropy",
+        **sheet,
+    )
 
 
 def _crossing_steps(data: Data) -> Measured:
@@ -240,15 +273,19 @@ def _crossing_steps(data: Data) -> Measured:
 OMEGA_SOFTMAX = Experiment(
     name="fig-omega-softmax",
     question="At which softmax score do both labels cost the same under class weights?",
+    finding="Both labels cost the same at a softmax score that rises with omega",
     published=True,
     collect=_collect_softmax,
     draw=_draw_softmax,
     claims=(
         Claim("The crossing moves up as omega grows", _crossing_steps, "rises with omega"),
-        Claim("tau does not move the crossing of the plain softmax (score at tau = 2)",
-              lambda data: Measured(float(data["crossings"]["p1 with tau"].iloc[0])),
-              "unmoved: 0.5", holds=within(0.45, 0.55)),
+        Claim(
+            "tau does not move the crossing of the plain softmax (score at tau = 2)",
+            lambda data: Measured(float(data["crossings"]["p1 with tau"].iloc[0])),
+            "unmoved: 0.5",
+            holds=within(0.45, 0.55),
+        ),
     ),
     table=lambda data: data["crossings"],
     caveats=(NOTHING_TRAINED, "Of the softmax of shifted logits tau does not move the crossing."),
-)  # fmt: skip
+)

@@ -65,8 +65,9 @@ def gain(
         sign = BETTER[statistic]
         if unit == "pairs":
             row = pair_tests(models, a, b, [statistic]).iloc[0]
-            numbers = (row[name] for name in ("difference", "low", "high", "p (shared classes)"))
-            return Measured(*numbers, int(row["better"]), int(row["pairs"]), unit)
+            value, low, high = (float(row[name]) for name in ("difference", "low", "high"))
+            p, better, pairs = row["p (shared classes)"], int(row["better"]), int(row["pairs"])
+            return Measured(value, low, high, float(p), better, pairs, unit)
         steps = differences(models, a, b)[statistic].dropna()
         better = int((sign * steps > -tie).sum())
         return Measured(float(steps.mean()), better=better, units=len(steps), unit=unit)
@@ -106,7 +107,7 @@ def mean_difference(a: "pd.Series[float]", b: "pd.Series[float]") -> Measured:
 
 
 def beyond_error(found: Measured, sign: int) -> str:
-    """Judge a difference by its interval: one that leans the right way but may be 0 holds partly."""
+    """Judge a difference by its interval: it holds partly if it leans right but may be 0."""
     if sign * found.value <= 0:
         return FAILS
     return PARTLY if found.low < 0 < found.high else HOLDS

@@ -19,7 +19,7 @@ RECORDED = {
     *("data", "figures"),
 }
 START = "<!-- experiments: written by `curvewise paper page`; edit above this line only -->"
-CLAIMS = {"claim": "claim", "published": "published", "here": "here", "verdict": "verdict"}
+CLAIMS = ["claim", "published", "here", "verdict"]
 
 
 def write_page(folder: Path, page: Path) -> tuple[int, int]:
@@ -48,7 +48,7 @@ def write_page(folder: Path, page: Path) -> tuple[int, int]:
             for file in (*record["data"], f"{name}.json"):
                 shutil.copyfile(folder / file, beside / file)
         experiment = EXPERIMENTS[name]
-        drawn = show(experiment, _profile(record), beside, save_to=beside).figures
+        drawn = show(experiment, _profile(record), beside, save_to=beside).files
         for file in drawn:
             if file.suffix != ".png":
                 file.unlink()
@@ -70,7 +70,7 @@ def index_tables(shown: dict[str, Shown], beside: str) -> str:
         rows = [
             {
                 "item": f"[{name}]({beside}/{name}.md)",
-                **{new: shown[name].results[old].iloc[0] for old, new in CLAIMS.items()},
+                **shown[name].results[CLAIMS].iloc[0],
             }
             for name, experiment in EXPERIMENTS.items()
             if name in shown and experiment.published == published
@@ -83,7 +83,7 @@ def index_tables(shown: dict[str, Shown], beside: str) -> str:
 def experiment_page(experiment: Experiment, record: dict[str, Any], shown: Shown) -> str:
     """Return an experiment's page: question, answer, table, picture, caveats, where from."""
     caveats = [f"{number}. {text}" for number, text in enumerate(experiment.caveats, 1)]
-    claims = shown.results[list(CLAIMS)]
+    claims = shown.results[CLAIMS]
     trained = f"{record['models']:,} models, {duration(record['seconds'])} of one core to train"
     files = ", ".join(f"[{file}]({file})" for file in record["data"])
     parts = [

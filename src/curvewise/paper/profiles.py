@@ -114,7 +114,7 @@ class Profile:
             text += " from ImageNet weights" if self.weights else " from random weights"
         return text + (", tiny scale: no result" if self.scale == "tiny" else "")
 
-    def caption_of(self, tasks: Iterable[str]) -> str:
+    def caption_of(self, tasks: Iterable[str], *, pixels: bool = False) -> str:
         """Return the caption for tasks of one or several sources; nothing where nothing is trained.
 
         >>> print(Profile("paper").caption_of(["cifar10:cat/dog", "fashion-mnist:0/6"]))
@@ -122,7 +122,7 @@ class Profile:
         """
         sources: dict[str, list[str]] = {}
         for source in dict.fromkeys(_source(task) for task in tasks):
-            sources.setdefault(self.caption(source), []).append(source)
+            sources.setdefault(self.caption(source, pixels=pixels), []).append(source)
         if len(sources) < 2:
             return next(iter(sources), "")
         start = f"{self.name} profile: "

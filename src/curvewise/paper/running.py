@@ -1,6 +1,6 @@
 """Run an experiment: the missing part of its sweeps, its data as CSV, its claims and its figure."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -25,11 +25,11 @@ NO_RESULT = "tiny scale: no result. "
 
 @dataclass(frozen=True)
 class Shown:
-    """An experiment from its data: the claims' results, the table, the files of the figure."""
+    """An experiment from its data: the claims' results, the table, the files written."""
 
     results: pd.DataFrame
     table: pd.DataFrame
-    figures: list[Path]
+    files: list[Path]
 
 
 def run_experiment(
@@ -39,11 +39,10 @@ def run_experiment(
     executor: Executor,
     problems: Problems,
     command: str = "",
-) -> tuple[Shown, list[Path]]:
+) -> Shown:
     """Train what is missing, then write CSV files, the figure (PNG and SVG) and a JSON record.
 
-    Experiments that need the same models share them through the store in `folder`. Returns what is
-    shown, and all files.
+    Experiments that need the same models share them through the store in `folder`.
     """
     require_usable(folder)
     folder.mkdir(parents=True, exist_ok=True)
@@ -76,10 +75,10 @@ def run_experiment(
         "models": sum(spec.size for spec in specs),
         "data": [file.name for file in files],
         "sums": {file.name: file_sum(file) for file in files},
-        "figures": [file.name for file in shown.figures],
+        "figures": [file.name for file in shown.files],
     }
     write_json(folder / f"{experiment.name}.json", record)
-    return shown, [*files, *shown.figures]
+    return replace(shown, files=[*files, *shown.files])
 
 
 def _failure(store: Store, name: str, folder: Path) -> InputError:
@@ -100,9 +99,13 @@ def show(
     table = found if experiment.table is None else experiment.table(data)
     files = []
     if experiment.draw is not None and save_to is not None:
-        title = sentence(found.iloc[0]).partition(";")[0].rstrip(".")
+        title = experiment.finding or sentence(found.iloc[0].drop("published"))
         title = f"{NO_RESULT}{title}" if profile.scale == "tiny" else title
-        caption = profile.caption_of(tasks_of(experiment, profile, data))
+        specs = experiment.sweeps(profile)
+        named = [task for rows in data.values() if "task" in rows for task in rows["task"].unique()]
+        tasks = named or [task for spec in specs for task in spec.tasks]
+        pixels = any(spec.features.pca is None for spec in specs)
+        caption = profile.caption_of(tasks, pixels=pixels)
         figure = experiment.draw(data, title=title, caption=caption)
         for suffix in (".png", ".svg"):
             files.append(save_to / f"{experiment.name}{suffix}")
@@ -110,12 +113,6 @@ def show(
             without = {"Date": None} if suffix == ".svg" else {"Software": None}
             figure.savefig(files[-1], dpi=150, metadata=without)
     return Shown(found, table, files)
-
-
-def tasks_of(experiment: Experiment, profile: Profile, data: Data) -> list[str]:
-    """Return the tasks that an experiment's data are of; by its sweeps where no file names them."""
-    named = [task for rows in data.values() if "task" in rows for task in rows["task"].unique()]
-    return named or [task for spec in experiment.sweeps(profile) for task in spec.tasks]
 
 
 def write_data(name: str, data: Data, folder: Path) -> list[Path]:
@@ -197,7 +194,7 @@ def shown_value(value: Any) -> str:
     >>> shown_value(0.25), shown_value(3.2e-12), shown_value(None), shown_value(17.0)
     ('0.2500', '3.2e-12', '-', '17')
     """
-    if value is None or value != value or value is pd.NA:
+    if value is None or value is pd.NA or value != value or value == "":
         return "-"
     if isinstance(value, bool | np.bool_) or not isinstance(value, float):
         return str(value)

@@ -37,16 +37,30 @@ class Published:
 PUBLISHED = {
     line.task: line
     for line in (
-        Published("CIFAR-10 pair", "cifar10:cat/dog", 5_000, {10: 500, 100: 50, 200: 25},
-                  (1_000, 1_000), 5_000),
-        Published("Household", "cifar100:household", 2_500, {10: 250, 100: 25, 200: 13},
-                  (500, 500), 2_500),
-        Published("Dogs vs. Cats", "dogs-vs-cats", 11_500, {10: 1_500, 100: 150, 200: 75},
-                  (1_000, 1_000), 11_500),
-        Published("Melanoma", "melanoma", 41_051, {12: 4_071, 100: 410, 200: 205},
-                  (12_300, 1_035), 4_071),
+        Published(
+            "CIFAR-10 pair",
+            "cifar10:cat/dog",
+            5_000,
+            {10: 500, 100: 50, 200: 25},
+            (1_000, 1_000),
+            5_000,
+        ),
+        Published(
+            "Household", "cifar100:household", 2_500, {10: 250, 100: 25, 200: 13}, (500, 500), 2_500
+        ),
+        Published(
+            "Dogs vs. Cats",
+            "dogs-vs-cats",
+            11_500,
+            {10: 1_500, 100: 150, 200: 75},
+            (1_000, 1_000),
+            11_500,
+        ),
+        Published(
+            "Melanoma", "melanoma", 41_051, {12: 4_071, 100: 410, 200: 205}, (12_300, 1_035), 4_071
+        ),
     )
-}  # fmt: skip
+}
 
 
 def _collect(reading: Reading) -> Data:
@@ -127,9 +141,11 @@ def _compared(row: "pd.Series[float]") -> dict[str, object]:
     }
 
 
-def _counts_agree(data: Data) -> Measured:
+def _counts_agree(data: Data) -> Measured | None:
     """Return on how many lines that can be counted here the counts are the published ones."""
     agrees = sample_table(data)["agrees"].dropna()
+    if agrees.empty:
+        return None
     same = int((agrees == "yes").sum())
     return Measured(
         same / len(agrees), better=same, units=len(agrees), unit="lines", word="the same"

@@ -64,14 +64,21 @@ HYPER_DISTRIBUTION = Experiment(
     collect=_collect_distribution,
     draw=lambda data, **sheet: distribution(data["band"], _spread(data), **sheet),
     claims=(
-        Claim("AUC over the settings has a std of 0.03 (half of that holds)",
-              lambda data: Measured(float(_spread(data).std())), "0.03", holds=within(0.015, 1)),
-        Claim("From the lowest to the highest AUC it is 0.16 (half of that holds)",
-              lambda data: Measured(float(np.ptp(_spread(data)))), "0.58 to 0.74",
-              holds=within(0.08, 1)),
+        Claim(
+            "AUC over the settings has a std of 0.03 (half of that holds)",
+            lambda data: Measured(float(_spread(data).std())),
+            "0.03",
+            holds=within(0.015, 1),
+        ),
+        Claim(
+            "From the lowest to the highest AUC it is 0.16 (half of that holds)",
+            lambda data: Measured(float(np.ptp(_spread(data)))),
+            "0.58 to 0.74",
+            holds=within(0.08, 1),
+        ),
     ),
     caveats=(ONE_TASK, FROZEN),
-)  # fmt: skip
+)
 
 METRICS_NAME = "fig-hyper-metrics"
 REPEATS = f"{METRICS_NAME}-repeats"
@@ -146,20 +153,38 @@ HYPER_METRICS = Experiment(
         data[""].dropna(), x=SETTINGS, y={"auc": "AUC", "tpr": "TPR at t = 0.5"}, **sheet
     ),
     claims=(
-        Claim("The settings explain less than half of AUC's variance (R2)",
-              partial(explained, metric="auc"), "0.11", holds=within(0, 0.5)),
-        Claim("They explain at least half of TPR's (R2)", partial(explained, metric="tpr"), "0.95",
-              holds=within(0.5, 1)),
-        Claim("They explain at least half of accuracy's (R2)",
-              partial(explained, metric="accuracy"), "0.60", holds=within(0.5, 1)),
-        Claim("Other initial weights make less than half of AUC's variance (share)",
-              partial(chance_share, metric="auc"), holds=within(0, 0.5)),
-        Claim("Where settings were repeated they explain most of AUC's variance (share)",
-              _settings_share, holds=within(0.5, 1)),
+        Claim(
+            "The settings explain less than half of AUC's variance (R2)",
+            partial(explained, metric="auc"),
+            "0.11",
+            holds=within(0, 0.5),
+        ),
+        Claim(
+            "They explain at least half of TPR's (R2)",
+            partial(explained, metric="tpr"),
+            "0.95",
+            holds=within(0.5, 1),
+        ),
+        Claim(
+            "They explain at least half of accuracy's (R2)",
+            partial(explained, metric="accuracy"),
+            "0.60",
+            holds=within(0.5, 1),
+        ),
+        Claim(
+            "Other initial weights make less than half of AUC's variance (share)",
+            partial(chance_share, metric="auc"),
+            holds=within(0, 0.5),
+        ),
+        Claim(
+            "Where settings were repeated they explain most of AUC's variance (share)",
+            _settings_share,
+            holds=within(0.5, 1),
+        ),
     ),
     table=variance_table,
     caveats=(ONE_TASK, FROZEN, "Chance: eight settings, eight initial weights each."),
-)  # fmt: skip
+)
 
 CHOICE = "fig-lambda-choice"
 # The paper gives neither settings nor where models are scored; these are ours. Constants are
@@ -188,9 +213,11 @@ CHOICES: dict[str, tuple[str, ...]] = {
 }
 # Every choice with where it is scored; VS has nothing to be scored at.
 CHOSEN = [
-    (choice, scored) for choice, drawn in CHOICES.items() for scored in SCORED
+    (choice, scored)
+    for choice, drawn in CHOICES.items()
+    for scored in SCORED
     if drawn or scored == "top"
-]  # fmt: skip
+]
 
 
 def choice_sweep(choice: str, scored: str, profile: Profile) -> Spec:
@@ -251,15 +278,26 @@ LAMBDA_CHOICE = Experiment(
     draw=_draw_choices,
     claims=(
         *(
-            Claim(f"Drawing tau has the higher mean AUC than {text}", partial(_tau_beats, other),
-                  "best choice", holds=beyond_error)
-            for other, text in (("VS", "drawing nothing (VS)"), ("omega", "drawing omega"),
-                                ("gamma", "drawing gamma"), ("all three", "drawing all three"))
+            Claim(
+                f"Drawing tau has the higher mean AUC than {text}",
+                partial(_tau_beats, other),
+                "best choice",
+                holds=beyond_error,
+            )
+            for other, text in (
+                ("VS", "drawing nothing (VS)"),
+                ("omega", "drawing omega"),
+                ("gamma", "drawing gamma"),
+                ("all three", "drawing all three"),
+            )
         ),
-        Claim("Drawing tau has the lower std of AUC than drawing nothing (VS)",
-              lambda data: Measured(
-                  float(_choice_areas(data, "tau").std() - _choice_areas(data, "VS").std())),
-              better=-1),
+        Claim(
+            "Drawing tau has the lower std of AUC than drawing nothing (VS)",
+            lambda data: Measured(
+                float(_choice_areas(data, "tau").std() - _choice_areas(data, "VS").std())
+            ),
+            better=-1,
+        ),
     ),
     table=choice_table,
     caveats=(
@@ -267,7 +305,7 @@ LAMBDA_CHOICE = Experiment(
         "Means within two standard errors are undecided, which counts as partly.",
         ONE_TASK,
     ),
-)  # fmt: skip
+)
 
 MOVED = "fig-eval-lambda"
 TAUS = (0.0, 1.0, 2.0, 3.0)
@@ -314,8 +352,17 @@ def _draw_moved(data: Data, **sheet: Any) -> Any:
     named = {
         part: rows.assign(tau=rows["tau"].map("tau = {:g}".format)) for part, rows in data.items()
     }
-    return lines(named["curves"], x="fpr", y="tpr", hue="tau", points=named["points"], square=True,
-                 xlabel="False positive rate", ylabel="True positive rate", **sheet)  # fmt: skip
+    return lines(
+        named["curves"],
+        x="fpr",
+        y="tpr",
+        hue="tau",
+        points=named["points"],
+        square=True,
+        xlabel="False positive rate",
+        ylabel="True positive rate",
+        **sheet,
+    )
 
 
 EVAL_LAMBDA = Experiment(
@@ -326,15 +373,27 @@ EVAL_LAMBDA = Experiment(
     collect=_collect_moved,
     draw=_draw_moved,
     claims=(
-        Claim("From tau = 0 to 3 AUC hardly changes (by less than 0.01)", partial(_range, "auc"),
-              "almost identical curves", holds=within(0, 0.01)),
-        Claim("TPR at the threshold t = 0.5 moves (by more than 0.1)", partial(_range, "tpr"),
-              "points move", holds=within(0.1, 1)),
-        Claim("The curves are nearly one (largest difference of TPR below 0.05)", largest_gap,
-              "almost identical curves", holds=within(0, 0.05)),
+        Claim(
+            "From tau = 0 to 3 AUC hardly changes (by less than 0.01)",
+            partial(_range, "auc"),
+            "almost identical curves",
+            holds=within(0, 0.01),
+        ),
+        Claim(
+            "TPR at the threshold t = 0.5 moves (by more than 0.1)",
+            partial(_range, "tpr"),
+            "points move",
+            holds=within(0.1, 1),
+        ),
+        Claim(
+            "The curves are nearly one (largest difference of TPR below 0.05)",
+            largest_gap,
+            "almost identical curves",
+            holds=within(0, 0.05),
+        ),
     ),
     caveats=(
         "One model, omega = 0.5 and gamma = 0; a threshold does the same with any model.",
         f"Large markers: the threshold t = 0.5 at each tau; the model is of {LCT}.",
     ),
-)  # fmt: skip
+)

@@ -7,21 +7,18 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from curvewise.figures.frames import boxes, lines
+from curvewise.figures.frames import boxes
 from curvewise.paper.experiment import SETTINGS, Claim, Data, Experiment, Measured, Reading, within
 from curvewise.paper.imbalance import CAT_DOG
 from curvewise.paper.measures import (
     LCT,
-    SHIFTED,
     VS,
     beyond_error,
-    gains,
     mean_difference,
     over_cells,
-    shifted,
     title_of,
 )
-from curvewise.paper.profiles import Profile, both
+from curvewise.paper.profiles import Profile
 from curvewise.stats.areas import by_method, differences
 from curvewise.sweep.spec import Spec
 
@@ -86,26 +83,42 @@ SAM_BOX = Experiment(
     sweeps=_sam_sweeps,
     draw=_draw_sam,
     claims=(
-        Claim("Of VS, SAM with rho = 0.1 has the highest mean AUC (less the next)",
-              lambda data: _beats("VS, SAM 0.1", _best_vs(data, "VS, SAM 0.1"), data),
-              "best", holds=beyond_error),
-        Claim("LCT with SGD has the higher mean AUC than every VS (less the best)",
-              lambda data: _beats("VS + LCT, SGD", _best_vs(data), data),
-              "better on average", holds=beyond_error),
-        Claim("LCT with SAM has the lower mean AUC than LCT with SGD",
-              partial(_beats, "VS + LCT, SAM 0.1", "VS + LCT, SGD"),
-              "less than with SGD", better=-1, holds=beyond_error),
-        Claim("VS with rho = 0.5 and 0.8 hardly ranks at all: a mean AUC below 0.55",
-              lambda data: Measured(float(_areas(data, "VS, SAM 0.5", "VS, SAM 0.8").mean())),
-              "naive classifiers", holds=within(0, NAIVE)),
-        Claim("SAM with rho = 0.1 spreads more than SGD (std of AUC)",
-              lambda data: Measured(
-                  float(_areas(data, "VS, SAM 0.1").std() - _areas(data, "VS, SGD").std())),
-              "more spread out"),
+        Claim(
+            "Of VS, SAM with rho = 0.1 has the highest mean AUC (less the next)",
+            lambda data: _beats("VS, SAM 0.1", _best_vs(data, "VS, SAM 0.1"), data),
+            "best",
+            holds=beyond_error,
+        ),
+        Claim(
+            "LCT with SGD has the higher mean AUC than every VS (less the best)",
+            lambda data: _beats("VS + LCT, SGD", _best_vs(data), data),
+            "better on average",
+            holds=beyond_error,
+        ),
+        Claim(
+            "LCT with SAM has the lower mean AUC than LCT with SGD",
+            partial(_beats, "VS + LCT, SAM 0.1", "VS + LCT, SGD"),
+            "less than with SGD",
+            better=-1,
+            holds=beyond_error,
+        ),
+        Claim(
+            "VS with rho = 0.5 and 0.8 hardly ranks at all: a mean AUC below 0.55",
+            lambda data: Measured(float(_areas(data, "VS, SAM 0.5", "VS, SAM 0.8").mean())),
+            "naive classifiers",
+            holds=within(0, NAIVE),
+        ),
+        Claim(
+            "SAM with rho = 0.1 spreads more than SGD (std of AUC)",
+            lambda data: Measured(
+                float(_areas(data, "VS, SAM 0.1").std() - _areas(data, "VS, SGD").std())
+            ),
+            "more spread out",
+        ),
     ),
     table=lambda data: by_method(data[""]).drop(columns="cells"),
     caveats=("One subsample; in brackets Welch's 95 % interval over 48 settings.",),
-)  # fmt: skip
+)
 
 FILM = "fig-film"
 FILM_TASKS = (("fashion-mnist:0/6", "fashion-mnist:2/4", "fashion-mnist:1/3"), (CAT_DOG,))
@@ -155,11 +168,9 @@ def effect(data: Data, position: int, statistic: str) -> Measured:
 
 def _draw_film(data: Data, **sheet: Any) -> Any:
     models = data[""].assign(task=data[""]["task"].map(title_of))
-    parts = models["method"].str.removeprefix("LCT: ").str.split(", ")
-    lct = parts.str.len() == 3
-    named = models[lct].assign(
-        way=parts[lct].str[1] + ",\n" + parts[lct].str[2], method="LCT, " + parts[lct].str[0]
-    )
+    lct = models["method"] != VS
+    parts = models["method"].str.extract("LCT: (.*), (.*), (.*)")[lct]
+    named = models[lct].assign(way=parts[1] + ",\n" + parts[2], method="LCT, " + parts[0])
     vs = [models[~lct].assign(way=way) for way in named["way"].unique()]
     return boxes(pd.concat([*vs, named]), x="way", hue="method", panel="task", columns=2, **sheet)
 
@@ -171,24 +182,30 @@ FILM_CHOICES = Experiment(
     draw=_draw_film,
     claims=(
         *(
-            Claim(f"FiLM from the identity has the higher {name} AUC than from the paper's start",
-                  partial(effect, position=0, statistic=name))
+            Claim(
+                f"FiLM from the identity has the higher {name} AUC than from the paper's start",
+                partial(effect, position=0, statistic=name),
+            )
             for name in ("mean", "min")
         ),
         *(
-            Claim(f"lambda scaled to [-1, 1] has the higher {name} AUC than the raw one",
-                  partial(effect, position=1, statistic=name))
+            Claim(
+                f"lambda scaled to [-1, 1] has the higher {name} AUC than the raw one",
+                partial(effect, position=1, statistic=name),
+            )
             for name in ("mean", "min")
         ),
-        Claim("A draw a sample has the higher mean AUC than a draw a batch",
-              partial(effect, position=2, statistic="mean")),
+        Claim(
+            "A draw a sample has the higher mean AUC than a draw a batch",
+            partial(effect, position=2, statistic="mean"),
+        ),
     ),
     table=lambda data: by_method(data[""]).drop(columns="cells"),
     caveats=(
         "One subsample; most of the gain is on pullover/coat, and cat/dog alone does not decide.",
         "The three Fashion-MNIST pairs are among those that recipes were chosen on.",
     ),
-)  # fmt: skip
+)
 
 ROBUST = "fig-robustness"
 ROBUST_TASKS = [f"fashion-mnist:{pair}" for pair in ("0/6", "2/4", "1/3")]
@@ -226,15 +243,16 @@ def condition_table(data: Data) -> pd.DataFrame:
     found = groups.agg(mean="mean", min="min", std="std")
     found["diverged"] = groups.size() - groups.count()
     how = {"mean": "mean", "min": "mean", "std": "mean", "diverged": "sum"}
-    wide = found.groupby([*CONDITION, "method"]).agg(how).unstack("method")
-    wide.columns = [f"{method} {name}" for name, method in wide.columns]
-    return wide.reset_index()
+    wide = found.groupby([*CONDITION, "method"]).agg(how).unstack("method")  # type: ignore[call-overload]
+    named = wide.set_axis([f"{method} {name}" for name, method in wide.columns], axis=1)
+    return pd.DataFrame(named.reset_index())
 
 
 def _conditions(statistic: str, data: Data) -> Measured:
     table = condition_table(data)
-    return over_cells(table[f"{LCT} {statistic}"] - table[f"{VS} {statistic}"], statistic,
-                      "conditions")  # fmt: skip
+    return over_cells(
+        table[f"{LCT} {statistic}"] - table[f"{VS} {statistic}"], statistic, "conditions"
+    )
 
 
 def _all_together(statistic: str, data: Data) -> Measured:
@@ -249,8 +267,16 @@ def _draw_robust(data: Data, **sheet: Any) -> Any:
         panel=models["epochs"].astype(str) + " epochs, " + clipped,
         lr=models["lr"].map("{:g}".format),
     ).sort_values(["epochs", "clip_norm"], kind="stable")
-    return boxes(rows, x="lr", hue="method", panel="panel", columns=2, diverged=True,
-                 xlabel="learning rate", **sheet)  # fmt: skip
+    return boxes(
+        rows,
+        x="lr",
+        hue="method",
+        panel="panel",
+        columns=2,
+        diverged=True,
+        xlabel="learning rate",
+        **sheet,
+    )
 
 
 ROBUSTNESS = Experiment(
@@ -260,18 +286,29 @@ ROBUSTNESS = Experiment(
     collect=_collect_robust,
     draw=_draw_robust,
     claims=(
-        Claim("With everything varied, LCT has the lower std of AUC", partial(_all_together, "std"),
-              better=-1),
+        Claim(
+            "With everything varied, LCT has the lower std of AUC",
+            partial(_all_together, "std"),
+            better=-1,
+        ),
         Claim("With everything varied, LCT has the higher min AUC", partial(_all_together, "min")),
         *(
-            Claim(f"By condition, LCT has the {word} of AUC", partial(_conditions, name),
-                  better=sign)
-            for name, word, sign in (("mean", "higher mean", 1), ("min", "higher min", 1),
-                                     ("std", "lower std", -1))
+            Claim(
+                f"By condition, LCT has the {word} of AUC", partial(_conditions, name), better=sign
+            )
+            for name, word, sign in (
+                ("mean", "higher mean", 1),
+                ("min", "higher min", 1),
+                ("std", "lower std", -1),
+            )
         ),
-        Claim("Models of LCT that diverged, less those of VS",
-              lambda data: Measured(float(data[""].loc[data[""]["auc"].isna(), "method"].map(
-                  {LCT: 1, VS: -1}).sum())), holds=within(-np.inf, 0)),
+        Claim(
+            "Models of LCT that diverged, less those of VS",
+            lambda data: Measured(
+                float(data[""].loc[data[""]["auc"].isna(), "method"].map({LCT: 1, VS: -1}).sum())
+            ),
+            holds=within(-np.inf, 0),
+        ),
     ),
     table=condition_table,
     caveats=(
@@ -279,77 +316,4 @@ ROBUSTNESS = Experiment(
         "The three pairs are among those that recipes were chosen on; one subsample each.",
         "Statistics of a condition are over 12 settings a method, averaged over pairs.",
     ),
-)  # fmt: skip
-
-LENGTH = "fig-epochs"
-# The first two were used to choose recipes, the other four were not.
-LENGTH_PAIRS = ("0/6", "2/4", "3/6", "4/6", "5/7", "7/9")
-LENGTHS = {"laptop": [5, 10, 20, 40], "paper": [60, 125, 250, 500]}
-FLAT = 0.005
-
-
-def _length_sweeps(profile: Profile) -> list[Spec]:
-    epochs = [1, 2] if profile.scale == "tiny" else LENGTHS[profile.name]
-    methods = [{**arm, "epochs": epochs} for arm in both()]
-    more: dict[str, Any] = {} if profile.name == "paper" else {"features": {}}
-    # The cosine of this preset fits any number of epochs; milestones would not.
-    recipe = {"preset": "quick", "film_init": "paper"} if profile.name == "paper" else None
-    tasks = [f"fashion-mnist:{pair}" for pair in LENGTH_PAIRS]
-    return [profile.spec(LENGTH, tasks, methods, validation=0.25, recipe=recipe, **more)]
-
-
-def _collect_lengths(reading: Reading) -> Data:
-    models = reading.models(LENGTH).rename(columns={"recipe.epochs": "epochs"})
-    return {"": models[["task", "method", "epochs", *SETTINGS, "validation_auc", "auc"]]}
-
-
-def last_change(data: Data, method: str) -> Measured:
-    """Return the change of mean AUC on validation over the last step of training length."""
-    models = data[""][data[""]["method"] == method]
-    means = models.pivot_table(index="task", columns="epochs", values="validation_auc")
-    change = (means.iloc[:, -1] - means.iloc[:, -2]).dropna()
-    flat = int((change.abs() <= FLAT).sum())
-    return Measured(float(change.mean()), better=flat, units=len(change), unit="pairs", word="flat")
-
-
-def _length_gains(longest: bool, *, beside: str = VS) -> tuple[Claim, ...]:
-    def where(models: pd.DataFrame) -> pd.DataFrame:
-        ends = models["epochs"].max() if longest else models["epochs"].min()
-        rows = models[models["epochs"] == ends].assign(beta=100.0, seed=0)
-        return shifted(rows) if beside == SHIFTED else rows
-
-    when = "after the longest training" if longest else "after the shortest training"
-    return gains(("mean", "min"), beside=beside, where=where, when=when, unit="pairs")
-
-
-def _draw_lengths(data: Data, **sheet: Any) -> Any:
-    groups = data[""].groupby(["task", "method", "epochs"], sort=False)["validation_auc"]
-    rows = groups.agg(["mean", "min", "max"]).reset_index()
-    return lines(
-        rows.assign(task=rows["task"].map(title_of)), x="epochs", y="mean", low="min", high="max",
-        hue="method", panel="task", log=True, ylabel="AUC on validation", **sheet,
-    )  # fmt: skip
-
-
-EPOCHS_FIGURE = Experiment(
-    name=LENGTH,
-    question="What does LCT gain as training from raw pixels goes on?",
-    sweeps=_length_sweeps,
-    collect=_collect_lengths,
-    draw=_draw_lengths,
-    claims=(
-        *_length_gains(longest=False),
-        *_length_gains(longest=True),
-        *_length_gains(longest=False, beside=SHIFTED),
-        *_length_gains(longest=True, beside=SHIFTED),
-        Claim("VS's validation AUC is flat over the last step", partial(last_change, method=VS),
-              holds=within(-FLAT, FLAT)),
-        Claim("LCT's validation AUC is flat over the last step", partial(last_change, method=LCT),
-              holds=within(-FLAT, FLAT)),
-    ),
-    caveats=(
-        "Six pairs, one subsample; 45 rare samples are soon learnt by heart.",
-        "Before the weight decay of table-convergence-pixels was doubled.",
-        "Recipes were chosen on the first two pairs.",
-    ),
-)  # fmt: skip
+)

@@ -1,0 +1,163 @@
+"""Claims: what they measure, against loops and scipy, and the verdicts that follow."""
+
+from math import isnan, nan
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, strategies as st
+from scipy import stats
+
+from curvewise.paper.experiment import Claim, Measured, by_test, results, sentence, within
+from curvewise.paper.measures import (
+    at_two,
+    beyond_error,
+    gain,
+    gains,
+    mean_difference,
+    severe,
+    shifted,
+)
+from curvewise.stats.comparisons import holm
+from curvewise.stats.shared_classes import dyadic_test
+
+RNG = np.random.default_rng(0)
+PAIRS = [(i, j) for i in range(5) for j in range(i)]
+
+
+def made_up(betas=(100.0,), seeds=(0, 1)):
+    """Three models of VS (one at tau = 0) and two of LCT on ten pairs of classes."""
+    rows = [
+        {"task": f"cifar10:{j}/{i}", "beta": beta, "seed": seed, "method": method, "omega": 0.5}
+        | {"gamma": 0.0, "tau": tau, "auc": RNG.uniform(0.6, 0.9)}
+        for i, j in PAIRS
+        for beta in betas
+        for seed in seeds
+        for method, taus in (("VS", ("0", "1", "2")), ("VS + LCT", ("0:3:0", "0:3:0.33")))
+        for tau in taus
+    ]
+    return pd.DataFrame(rows)
+
+
+MODELS = made_up()
+
+
+def steps(models, reduce):
+    """What a statistic of LCT has more than that of VS, cell by cell, by a plain loop."""
+    found = {}
+    for (task, beta, seed), cell in models.groupby(["task", "beta", "seed"]):
+        arms = {name: own["auc"].tolist() for name, own in cell.groupby("method")}
+        found[task, beta, seed] = reduce(arms["VS + LCT"]) - reduce(arms["VS"])
+    return found
+
+
+@pytest.mark.parametrize(("name", "sign"), [("mean", 1), ("min", 1), ("max", 1), ("std", -1)])
+@pytest.mark.parametrize("where", [lambda models: models, shifted, at_two])
+def test_a_gain_over_cells_is_a_loop(name, sign, where):
+    kept = where(MODELS)
+    if name == "std" and where is at_two:
+        return  # one model of VS has none
+    reduce = {"mean": np.mean, "min": min, "max": max, "std": lambda a: np.std(a, ddof=1)}[name]
+    expected = np.array(list(steps(kept, reduce).values()))
+    found = gain(name, where=where)({"": MODELS})
+    assert found.value == pytest.approx(expected.mean())
+    assert (found.better, found.units) == ((sign * expected > 0).sum(), 20)
+    assert isnan(found.p)
+
+
+def test_a_gain_over_pairs_averages_seeds_and_allows_for_shared_classes():
+    by_cell = steps(MODELS, np.mean)
+    expected = [
+        np.mean([by_cell[f"cifar10:{j}/{i}", 100.0, seed] for seed in (0, 1)]) for i, j in PAIRS
+    ]
+    test = dyadic_test(expected, PAIRS)
+    found = gain("mean", unit="pairs")({"": MODELS})
+    assert (found.value, found.low, found.high) == pytest.approx((test.mean, test.low, test.high))
+    assert found.p == pytest.approx(test.p)
+    assert (found.better, found.units) == (sum(step > 0 for step in expected), 10)
+
+
+def test_models_are_left_out_as_they_say():
+    mild = made_up(betas=(10.0, 100.0, 200.0))
+    assert set(severe(mild)["beta"]) == {100.0, 200.0}
+    assert set(shifted(mild).loc[mild["method"] == "VS", "tau"]) == {"1", "2"}
+    assert set(at_two(mild).loc[mild["method"] == "VS", "tau"]) == {"2"}
+    for keep in (shifted, at_two):
+        assert (keep(mild)["method"] == "VS + LCT").sum() == (mild["method"] == "VS + LCT").sum()
+    assert gain("mean", b="another")({"": mild}) is None
+
+
+def test_a_small_loss_can_count_as_a_tie():
+    rows = {"task": "a", "beta": 9.0, "seed": 0, "tau": "1"}
+    models = pd.DataFrame(
+        [{**rows, "method": "VS", "auc": 0.8}, {**rows, "method": "VS + LCT", "auc": 0.7996}]
+    )
+    assert gain("mean")({"": models}).better == 0
+    assert gain("mean", tie=0.0005)({"": models}).better == 1
+
+
+def test_differences_of_models_trained_apart_have_welchs_error():
+    a, b = pd.Series(RNG.normal(1, 1, 30)), pd.Series(RNG.normal(0, 3, 20))
+    found = mean_difference(a, b)
+    error = (found.high - found.low) / (2 * 1.96)
+    assert found.value / error == pytest.approx(stats.ttest_ind(a, b, equal_var=False).statistic)
+
+
+@pytest.mark.parametrize(
+    ("found", "sign", "verdict"),
+    [
+        (Measured(0.1, p=0.01, better=40, units=45), 1, "holds"),
+        (Measured(0.1, p=0.2, better=40, units=45), 1, "partly"),
+        (Measured(0.1, p=0.01, better=22, units=45), 1, "does not hold"),  # a few make the average
+        (Measured(-0.1, p=0.01, better=40, units=45), 1, "does not hold"),
+        (Measured(-0.1, p=0.01, better=40, units=45), -1, "holds"),
+        (Measured(0.1, better=4, units=4), 1, "holds"),
+        (Measured(0.1, better=3, units=4), 1, "partly"),
+        (Measured(0.1), 1, "holds"),
+        (Measured(0.0), 1, "does not hold"),
+    ],
+)
+def test_verdicts_by_test(found, sign, verdict):
+    assert by_test(found, sign) == verdict
+
+
+def test_other_verdicts():
+    assert within(0, 0.5)(Measured(0.5), 1) == "holds"
+    assert within(0, 0.5)(Measured(0.51), 1) == "does not hold"
+    for value, low, high, verdict in (
+        (0.1, 0.05, 0.2, "holds"),
+        (0.1, -0.05, 0.2, "partly"),
+        (-0.1, -0.2, 0.1, "does not hold"),
+    ):
+        assert beyond_error(Measured(value, low, high), 1) == verdict
+
+
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=6), st.integers(0, 5))
+def test_p_values_are_corrected_within_their_family(p_values, split):
+    measures = [lambda data, p=p: Measured(1.0, p=p, better=3, units=3) for p in p_values]
+    claims = [Claim(str(k), one, family=str(k < split)) for k, one in enumerate(measures)]
+    found = results(claims, {})["p"].to_list()
+    assert found == holm(p_values[:split]) + holm(p_values[split:])
+
+
+def test_a_result_is_one_sentence_of_a_fixed_form():
+    claims = [
+        Claim("LCT leads", lambda data: Measured(0.1, 0.05, 0.2, 0.01, 4, 5, "pairs"), "5 of 5"),
+        Claim("It is small", lambda data: Measured(0.25), holds=within(0, 1)),
+        Claim("It was run", lambda data: None),
+        Claim("It can be had", lambda data: Measured(nan)),
+    ]
+    found = results(claims, {})
+    assert [sentence(row) for _, row in found.iterrows()] == [
+        "Holds: LCT leads (+0.1000 [+0.0500, +0.2000], better on 4 of 5 pairs, p = 0.01; "
+        "published: 5 of 5).",
+        "Holds: It is small (0.25).",
+        "Not tested here: It was run (-).",
+        "Not tested here: It can be had (-).",
+    ]
+
+
+def test_gains_are_a_claim_each():
+    claims = gains(("mean", "std"), published={"mean": "45"}, beside="others", when="at 9")
+    assert [(claim.better, claim.published) for claim in claims] == [(1, "45"), (-1, "")]
+    assert claims[1].text == "LCT has the lower std of AUC than others at 9"

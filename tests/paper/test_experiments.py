@@ -1,0 +1,111 @@
+"""Every experiment: its declaration, its data, its pages; recorded models in place of training."""
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from recorded_sweeps import record_sweep
+
+from curvewise.paper.catalogue import EXPERIMENTS
+from curvewise.paper.experiment import Reading, results
+from curvewise.paper.page import write_page
+from curvewise.paper.profiles import Profile
+from curvewise.paper.running import read_data, show, write_data
+from curvewise.sweep.problems import Problems
+from curvewise.sweep.store import Store
+
+RESULTS = Path(__file__).parents[2] / "docs" / "results"
+DATA = RESULTS / "paper"
+EVERY = pytest.mark.parametrize("name", EXPERIMENTS)
+TRAINED = [name for name, one in EXPERIMENTS.items() if one.sweeps(Profile())]
+
+
+@EVERY
+def test_a_declaration_is_whole_and_short(name):
+    experiment = EXPERIMENTS[name]
+    assert experiment.name == name
+    assert experiment.question.endswith("?")
+    assert experiment.claims
+    assert len({claim.text for claim in experiment.claims}) == len(experiment.claims)
+    for text in (experiment.question, *experiment.caveats, *(c.text for c in experiment.claims)):
+        assert len(text.split()) <= 30
+    for profile in (Profile(), Profile("paper"), Profile("laptop", "tiny")):
+        assert all(spec.name.startswith(name) for spec in experiment.sweeps(profile))
+
+
+@EVERY
+def test_committed_data_are_written_as_they_were_read(name, tmp_path):
+    files = write_data(name, read_data(name, DATA), tmp_path)
+    for file in files:
+        before, again = (pd.read_csv(folder / file.name) for folder in (DATA, tmp_path))
+        pd.testing.assert_frame_equal(before, again, rtol=1e-12)
+
+
+@EVERY
+def test_claims_are_judged_by_committed_data(name):
+    found = results(EXPERIMENTS[name].claims, read_data(name, DATA))
+    assert set(found["verdict"]) <= {"holds", "partly", "does not hold"}
+    assert found["value"].notna().all()
+
+
+def test_pages_are_what_their_data_say(tmp_path):
+    page = tmp_path / "paper.md"
+    page.write_bytes((RESULTS / "paper.md").read_bytes())
+    assert write_page(DATA, page) == (len(EXPERIMENTS), 0)
+    assert page.read_text() == (RESULTS / "paper.md").read_text()
+    for file in sorted((tmp_path / "paper").glob("*.md")):
+        assert file.read_text() == (DATA / file.name).read_text()
+    for picture in (tmp_path / "paper").glob("*.png"):
+        assert (DATA / picture.name).stat().st_size > 10_000
+
+
+def test_nothing_else_lies_beside_the_pages():
+    kinds = r"(-[\w-]+)?\.(csv|json|md|png)"
+    for file in DATA.iterdir():
+        assert any(re.fullmatch(name + kinds, file.name) for name in EXPERIMENTS)
+
+
+@pytest.mark.parametrize("name", TRAINED)
+def test_recorded_models_become_claims_a_table_and_a_figure(name, tmp_path):
+    """From a store of made-up scores, two of whose models diverged, to what is shown."""
+    experiment, profile = EXPERIMENTS[name], Profile("laptop", "tiny")
+    specs = experiment.sweeps(profile)
+    few = name in ("fig-eval-lambda", "fig-hyper-metrics")  # each model counts
+    lost = iter([] if few else [True, False, True])
+    with Store(tmp_path / "runs.db") as store:
+        for spec in specs:
+            record_sweep(store, spec, diverged=lambda run: next(lost, False))
+        reading = Reading(profile, store, Problems(), [spec.name for spec in specs])
+        data = experiment.collect(reading)
+    write_data(name, data, tmp_path)
+    if "areas" not in data or len(data["areas"]):
+        models = sum(spec.size for spec in specs)
+        assert sum(len(rows) for rows in data.values()) >= min(models, 4)
+    shown = show(experiment, profile, tmp_path, save_to=tmp_path)
+    assert len(shown.results) == len(experiment.claims)
+    assert len(shown.table)
+    assert [file.suffix for file in shown.files] == [".png", ".svg"]
+    assert "tiny scale: no result" in (tmp_path / f"{name}.svg").read_text()
+
+
+@pytest.mark.parametrize("name", sorted({*EXPERIMENTS} - {"table-samples"}))
+def test_a_figure_has_a_title_and_six_panels_at_most(name):
+    experiment = EXPERIMENTS[name]
+    figure = experiment.draw(read_data(name, DATA), title="The finding", caption="Where from")
+    drawn = [axes for axes in figure.axes if axes.get_label() != "<colorbar>"]
+    assert 1 <= len(drawn) <= 6
+    assert "The finding" in figure.get_suptitle()
+    assert figure.get_figwidth() <= 11
+
+
+def test_models_are_read_with_their_names_and_scores(tmp_path):
+    spec = EXPERIMENTS["table-pairs-fashion"].sweeps(Profile("laptop", "tiny"))[0]
+    with Store(tmp_path / "runs.db") as store:
+        scores = record_sweep(store, spec)
+        models = Reading(Profile(), store, Problems(), [spec.name]).models(spec.name, scores=True)
+        assert set(models["method"]) == {"VS", "VS + LCT"}
+        for row in models.itertuples():
+            np.testing.assert_array_equal(row.score, scores[row.identity])
+            np.testing.assert_array_equal(row.y, store.labels(row.fingerprint))
