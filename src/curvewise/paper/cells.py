@@ -53,4 +53,4 @@ def models_of(cells: Sequence[Cell]) -> pd.DataFrame:
             for area, score in zip(areas, np.asarray(cell.scores[method]), strict=True):
                 known = {"method": method, "auc": area, "y": cell.y, "score": score}
                 rows.append({**place, **sizes, **known})
-    return pd.DataFrame(rows)
+    return pd.DataFrame(rows).astype({"beta": float})
