@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from sklearn.model_selection import RepeatedStratifiedKFold
 
 from curvewise.base.errors import InputError, did_you_mean
-from curvewise.data.keel import find_keel, read_keel
-from curvewise.data.tables import binary_labels
+from curvewise.data.reading import binary_labels
+from curvewise.data.tables import find_keel, read_keel
 from curvewise.data.task import SourceOptions
 
 LEAST_RATIO = 10

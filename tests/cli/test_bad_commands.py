@@ -88,7 +88,7 @@ CASES = {
     "no table": (["train", "table:gone.csv", "--target", "y"], ["'gone.csv'", "--data-dir"]),
     "near table": (["train", "table:{place}/god.csv"], ["god.csv", "did you mean 'good.csv'"]),
     "no npz": (["train", "npz:gone.npz"], ["'gone.npz'", "--data-dir"]),
-    "no folder": (["train", "folder:gone"], ["found none at gone or data/gone"]),
+    "no folder": (["train", "folder:gone"], ["must name a folder that is there, got 'gone'"]),
     "no cifar": (
         ["train", "cifar10:cat/dog", "--data-dir", "nowhere"],
         ["nowhere/cifar-10-batches-py", "get cifar-10-python.tar.gz from https://"],

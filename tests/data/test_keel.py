@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from curvewise.base.errors import InputError
-from curvewise.data.keel import keel, keel_files, read_keel
+from curvewise.data.tables import keel, keel_files, read_keel
 from curvewise.data.task import SourceOptions
 
 HEADED = """@relation glass

@@ -10,8 +10,8 @@ import pytest
 from image_samples import class_folders, write_cifar10
 
 from curvewise.base.errors import InputError
-from curvewise.data import scikit_learn
 from curvewise.data.registry import LIMITED, SOURCES, list_sources, load_task
+from curvewise.data.tables import digits
 from curvewise.data.task import SourceOptions, Task
 
 
@@ -36,8 +36,7 @@ def test_sources_are_loaded_when_they_are_used() -> None:
         "names = {f'curvewise.data.{s.module}' for s in registry.SOURCES.values()}\n"
         "assert not names & set(sys.modules)\n"
         "registry.load_task('digits')\n"
-        "used = {'curvewise.data.scikit_learn', 'curvewise.data.tables'}\n"
-        "assert names & set(sys.modules) == used\n"
+        "assert names & set(sys.modules) == {'curvewise.data.tables'}\n"
     )
     finished = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
     assert finished.returncode == 0, finished.stderr
@@ -57,7 +56,7 @@ def test_every_option_reaches_the_source(monkeypatch: pytest.MonkeyPatch, tmp_pa
 
     def spy(argument: str, options: SourceOptions) -> Task:
         seen.append((argument, options))
-        return scikit_learn.digits("8", SourceOptions())
+        return digits("8", SourceOptions())
 
     monkeypatch.setattr("curvewise.data.npz.npz", spy)
     monkeypatch.setattr("curvewise.data.registry.LIMITED", ())
@@ -144,8 +143,12 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("digits:eight", {}, "got 'eight'"),
         ("digits:-1", {}, "got '-1'"),
         ("digits:123", {}, "got '123'"),
-        ("folder:gone", {}, "found none at gone or {data}/gone"),
-        ("folder:", {}, "folder needs a path, as in folder:pictures, got none"),
+        (
+            "folder:gone",
+            {},
+            "folder:PATH must name a folder that is there, got 'gone': give its",
+        ),
+        ("folder:", {}, "folder:PATH must name a folder, got none"),
         (
             "folder:one",
             {},
@@ -156,7 +159,11 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("folder:parts", {}, "must be classes, got test, train: name the one"),
         ("folder:few", {}, "cannot be split"),
         ("folder:pets", {}, "3 classes, so the positive one must be named by --positive, one of a"),
-        ("folder:pets", {"positive": "cc"}, "one of a, b, c, got 'cc'; did you mean 'c'"),
+        (
+            "folder:pets",
+            {"positive": "cc"},
+            "--positive must be one of 'a', 'b', 'c', got 'cc'; d",
+        ),
         ("fashion-mnist:sneakers/bag", {}, "got 'sneakers'; did you mean 'sneaker'"),
         ("cifar10:cat/dgo", {}, "got 'dgo'; did you mean 'dog'"),
         ("cifar100:household", {}, "cifar100 needs the folder {data}/cifar-100-python or the file"),

@@ -13,7 +13,7 @@ import pytest
 from sklearn.datasets import _openml, load_digits
 
 from curvewise.base.errors import InputError
-from curvewise.data.scikit_learn import digits, openml
+from curvewise.data.tables import digits, openml
 from curvewise.data.task import SourceOptions
 
 pytestmark = [

@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from curvewise.base.errors import InputError
-from curvewise.data import tables
-from curvewise.data.tables import binary_labels, frame_task, read_table, table
+from curvewise.data import reading
+from curvewise.data.reading import binary_labels, read_table
+from curvewise.data.tables import frame_task, table
 from curvewise.data.task import SourceOptions
 from curvewise.tables.columns import TableEncoder
 
@@ -179,7 +180,7 @@ def test_parquet_is_read_where_there_is_a_reader(
 ) -> None:
     path = Path(saved(tmp_path, b"PAR1", "t.parquet"))
     stored = pd.DataFrame({"a": [1, 2], "b": [0, 1]}).set_index("a")
-    monkeypatch.setattr(tables.pd, "read_parquet", lambda _: stored)
+    monkeypatch.setattr(reading.pd, "read_parquet", lambda _: stored)
     assert read_table(path).to_dict("list") == {"a": [1, 2], "b": [0, 1]}
 
 
@@ -189,7 +190,7 @@ def test_parquet_without_a_reader_says_what_to_install(
     def none_there(_: Path) -> pd.DataFrame:
         raise ImportError("Unable to find a usable engine")
 
-    monkeypatch.setattr(tables.pd, "read_parquet", none_there)
+    monkeypatch.setattr(reading.pd, "read_parquet", none_there)
     with pytest.raises(InputError, match="needs pyarrow to be read: pip install pyarrow"):
         read_table(Path(saved(tmp_path, b"PAR1", "t.parquet")))
 

@@ -20,8 +20,8 @@ from benchmarks.tabular.measures import Cell
 from benchmarks.tabular.run import cells_of
 
 from curvewise.base.errors import InputError
-from curvewise.data.keel import find_keel, read_keel
 from curvewise.data.registry import SOURCES
+from curvewise.data.tables import find_keel, read_keel
 from curvewise.data.task import SourceOptions
 
 missing = SOURCES["keel"].missing(SourceOptions())

@@ -278,10 +278,9 @@ def _reported(place: Path) -> Path:
 
 def _kind(file: Path) -> str:
     """Return whether a file is a store, a table or a model."""
-    from curvewise.data.tables import ENDINGS
+    from curvewise.data.registry import source_of
 
     with file.open("rb") as opened:
         if opened.read(len(SQLITE)) == SQLITE:
             return "store"
-    table = file.with_suffix("") if file.suffix == ".gz" else file
-    return "table" if table.suffix.lower() in ENDINGS else "model"
+    return "table" if source_of(file) == "table" else "model"

@@ -20,10 +20,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from curvewise.base.errors import InputError, require_number
+from curvewise.base.errors import InputError, require, require_number
 from curvewise.base.files import read_json, sha256, write_json
 from curvewise.data.image_files import RULE, broken_text, decoded_batches
-from curvewise.data.mapped import map_array, mapped_rows, write_rows
+from curvewise.data.mapped import map_array, write_rows
 from curvewise.data.task import Progress, SourceOptions, Task
 
 # Of ImageNet's training pixels, on the scale 0 to 1: what pretrained networks expect.
@@ -65,16 +65,15 @@ def image_task(
         table["file"].tolist(), size, options.cache_folder, label=name, progress=options.progress
     )
     table = table.iloc[cached.kept]
-    y, test = table["label"].to_numpy(np.int64), table["test"].to_numpy(np.bool_)
-    return Task(
+    test = table["test"].to_numpy(np.bool_)
+    return Task.split(
+        cached.images,
+        table["label"].to_numpy(np.int64),
+        (np.flatnonzero(~test), np.flatnonzero(test)),
+        groups=table["group"].to_numpy(str) if "group" in table else None,
         name=name,
         kind="image",
-        x_train=mapped_rows(cached.images, np.flatnonzero(~test)),
-        y_train=y[~test],
-        x_test=mapped_rows(cached.images, np.flatnonzero(test)),
-        y_test=y[test],
         class_names=class_names,
-        groups=table["group"].to_numpy(str)[~test] if "group" in table else None,
         details={
             "source": source,
             "mean": list(IMAGENET_MEAN),
@@ -113,8 +112,7 @@ def cached_images(
     `InputError`. Memory stays bounded however many files there are.
     """
     size = int(require_number("image_size", size, 1, 8192))
-    if not files:
-        raise InputError(f"{label} must have one image or more, got none")
+    require(files, f"{label} must have one image or more, got none")
     slug = re.sub(r"[^a-zA-Z0-9]+", "-", label)[-40:].strip("-") or "images"
     folder = cache_folder / f"{slug}-{size}px-{_digest(files, size)}"
     if not (folder / INDEX).is_file():
@@ -183,11 +181,11 @@ def _open(folder: Path, n: int, size: int) -> CachedImages:
     with suppress(OSError):  # a cache may be shared, and not ours to write
         os.utime(folder / INDEX)
     kept = np.array([row for row in range(n) if row not in broken], dtype=np.int64)
-    if images.shape != (len(kept), 3, size, size) or images.dtype != np.uint8:
-        raise InputError(
-            f"the cache {folder} must hold {len(kept)} images of {size} px, got shape "
-            f"{images.shape}: remove it and try again"
-        )
+    require(
+        images.shape == (len(kept), 3, size, size) and images.dtype == np.uint8,
+        f"the cache {folder} must hold {len(kept)} images of {size} px, got shape "
+        f"{images.shape}: remove it and try again",
+    )
     return CachedImages(images, kept, tuple(broken.values()))
 
 
@@ -212,8 +210,7 @@ def find_caches(folder: Path, *, older_than: float = 0.0) -> list[Cache]:
     folder that has other things and no cache is refused: it was probably named by mistake.
     """
     require_number("older_than", older_than, 0)
-    if not folder.is_dir():
-        raise InputError(f"the cache folder must be there, got {folder}")
+    require(folder.is_dir(), f"the cache folder must be there, got {folder}")
     entries = sorted(folder.iterdir())
     caches = [cache for cache in map(_as_cache, entries) if cache is not None]
     foreign = [entry.name for entry in entries if entry.name not in NEIGHBOURS]

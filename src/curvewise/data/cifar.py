@@ -21,7 +21,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from curvewise.base.errors import InputError
+from curvewise.base.errors import InputError, require
 from curvewise.data.pairs import Labelled, pair_name, pair_task, parse_pair
 from curvewise.data.task import SourceOptions, Task
 
@@ -30,6 +30,7 @@ ANIMALS = ("bird", "cat", "deer", "dog", "frog", "horse")
 VEHICLES = ("airplane", "automobile", "ship", "truck")
 FURNITURE = ("bed", "chair", "couch", "table", "wardrobe")
 ELECTRONICS = ("clock", "keyboard", "lamp", "telephone", "television")
+SHORT = {"household": "furniture/electronics"}  # pairs with a name of their own
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,6 @@ class Edition:
     label_key: str
     names_key: str
     groups: Mapping[str, tuple[str, ...]]
-    short: Mapping[str, str]  # pairs with a name of their own
     complete: tuple[int, int]  # samples a class in the training and the test part
     mean: tuple[float, float, float]  # of the training pixels, on the scale 0 to 1
     std: tuple[float, float, float]
@@ -63,7 +63,6 @@ CIFAR10 = Edition(
     label_key="labels",
     names_key="label_names",
     groups={"animal": ANIMALS, "vehicle": VEHICLES},
-    short={},
     complete=(5000, 1000),
     mean=(0.4914, 0.4822, 0.4465),
     std=(0.2470, 0.2435, 0.2616),
@@ -79,7 +78,6 @@ CIFAR100 = Edition(
     label_key="fine_labels",
     names_key="fine_label_names",
     groups={"furniture": FURNITURE, "electronics": ELECTRONICS},
-    short={"household": "furniture/electronics"},
     complete=(500, 100),
     mean=(0.5071, 0.4865, 0.4409),
     std=(0.2673, 0.2564, 0.2762),
@@ -113,24 +111,24 @@ def cifar100_files(options: SourceOptions) -> Path:
 def _place(edition: Edition, options: SourceOptions) -> Path:
     folder = options.data_folder / edition.folder
     archive = options.data_folder / edition.archive
-    if not folder.is_dir() and not archive.is_file():
-        raise InputError(
-            f"{edition.source} needs the folder {folder} or the file {archive}, found neither: "
-            f"get {edition.archive} from {PAGE}"
-        )
+    require(
+        folder.is_dir() or archive.is_file(),
+        f"{edition.source} needs the folder {folder} or the file {archive}, found neither: "
+        f"get {edition.archive} from {PAGE}",
+    )
     return folder if folder.is_dir() else archive
 
 
 def _task(edition: Edition, argument: str, place: Path) -> Task:
     files = _read(edition, place)
     names = files[edition.meta].get(edition.names_key, [])
-    if not isinstance(names, list) or len(names) < 2:
-        raise InputError(f"{edition.meta} of {edition.title} must list its classes, got {names!r}")
-    expanded = edition.short.get(argument, argument)
-    pair = parse_pair(edition.source, expanded, names, edition.groups)
-    short = argument if argument in edition.short else pair_name(pair)
+    require(
+        isinstance(names, list) and len(names) >= 2,
+        f"{edition.meta} of {edition.title} must list its classes, got {names!r}",
+    )
+    pair = parse_pair(edition.source, SHORT.get(argument, argument), names, edition.groups)
     return pair_task(
-        f"{edition.source}:{short}",
+        f"{edition.source}:{argument if argument in SHORT else pair_name(pair)}",
         pair,
         (_labelled(edition, file, files.pop(file), len(names)) for file in edition.train),
         _labelled(edition, edition.test, files.pop(edition.test), len(names)),
@@ -162,27 +160,24 @@ def _read(edition: Edition, place: Path) -> dict[str, dict[str, Any]]:
         raise InputError(
             f"{place} must be complete, got {error}: get {edition.archive} again from {PAGE}"
         ) from None
-    if lacking := [name for name in wanted if name not in contents]:
-        raise InputError(f"{place} must hold {edition.folder}/{lacking[0]}, found no such file")
+    for name in wanted:
+        require(name in contents, f"{place} must hold {edition.folder}/{name}, found no such file")
     return contents
 
 
 def _labelled(edition: Edition, file: str, content: dict[str, Any], n_classes: int) -> Labelled:
     """Return the images (n, 3, 32, 32) and labels (n,) of one file."""
     name = f"{file} of {edition.title}"
-    images, labels = content.get("data"), content.get(edition.label_key)
-    if not (isinstance(images, np.ndarray) and images.shape[1:] == (3072,)):
-        got = images.shape if isinstance(images, np.ndarray) else type(images).__name__
-        raise InputError(f"{name} must hold 'data' as a uint8 table (n, 3072), got {got}")
-    if not isinstance(labels, list) or len(labels) != len(images):
-        raise InputError(
-            f"{name} must hold '{edition.label_key}' as a list of {len(images)}, got "
-            f"{len(labels) if isinstance(labels, list) else type(labels).__name__}"
-        )
-    if wrong := [
-        item for item in labels if not isinstance(item, int) or item not in range(n_classes)
-    ]:
-        raise InputError(f"a label in {name} must be 0 to {n_classes - 1}, got {wrong[0]!r}")
+    images, labels = content.get("data"), content.get(edition.label_key) or []
+    if not isinstance(images, np.ndarray) or images.shape[1:] != (3072,):
+        got = getattr(images, "shape", type(images).__name__)
+        raise InputError(f"{name} must hold 'data' as bytes (n, 3072), got {got}")
+    wrong = [label for label in labels if label not in range(n_classes)]
+    require(
+        len(labels) == len(images) and not wrong,
+        f"{name} must hold '{edition.label_key}' as a list of {len(images)} numbers from 0 to "
+        f"{n_classes - 1}, got {repr(wrong[0]) if wrong else len(labels)}",
+    )
     return images.reshape(-1, 3, 32, 32), np.array(labels, dtype=np.int64)
 
 
@@ -190,8 +185,7 @@ class ByteType:
     """In place of `numpy.dtype`: unsigned bytes, the only type in these files."""
 
     def __init__(self, code: Any, *_: Any) -> None:
-        if code not in ("u1", b"u1", "|u1", b"|u1"):
-            raise InputError(f"arrays must be of type u1, got {code!r}")
+        require(code in ("u1", b"u1", "|u1", b"|u1"), f"arrays must be of type u1, got {code!r}")
 
     def __setstate__(self, state: Any) -> None:
         """Ignore what follows the code: byte order and alignment, which bytes do not have."""
@@ -206,8 +200,10 @@ class ByteArray:
     def __setstate__(self, state: Any) -> None:
         """Take the values of a two-dimensional array in C order."""
         _, shape, kind, column_order, values = state
-        if not isinstance(kind, ByteType) or not isinstance(values, bytes) or column_order:
-            raise InputError("arrays must hold unsigned bytes row by row, got another layout")
+        require(
+            isinstance(kind, ByteType) and isinstance(values, bytes) and not column_order,
+            "arrays must hold unsigned bytes row by row, got another layout",
+        )
         rows, columns = shape
         self.array = np.frombuffer(values, dtype=np.uint8).reshape(rows, columns)
 
@@ -235,11 +231,11 @@ class ByteUnpickler(pickle._Unpickler):
 
     def find_class(self, module: str, name: str) -> Any:
         """Return what stands for an allowed name, or raise `InputError`."""
-        if (module, name) not in ALLOWED:
-            raise InputError(
-                f"a CIFAR file must hold only arrays, lists and strings, got a pickle that asks "
-                f"for {module}.{name}: do not trust this file"
-            )
+        require(
+            (module, name) in ALLOWED,
+            f"a CIFAR file must hold only arrays, lists and strings, got a pickle that asks "
+            f"for {module}.{name}: do not trust this file",
+        )
         return ALLOWED[module, name]
 
 
@@ -260,8 +256,7 @@ def load_batch(data: bytes, name: str = "the CIFAR file") -> dict[str, Any]:
         raise InputError(
             f"{name} must be a complete CIFAR pickle, got one that fails to load: {error!r}"
         ) from None
-    if not isinstance(content, dict):
-        raise InputError(f"{name} must hold a dict, got {type(content).__name__}")
+    require(isinstance(content, dict), f"{name} must hold a dict, got {type(content).__name__}")
     return {str(_text(key)): _plain(value) for key, value in content.items()}
 
 

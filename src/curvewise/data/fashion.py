@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from curvewise.base.errors import InputError
+from curvewise.base.errors import InputError, require
 from curvewise.data.pairs import pair_name, pair_task, parse_pair
 from curvewise.data.task import SourceOptions, Task
 
@@ -50,13 +50,16 @@ def fashion_mnist(argument: str, options: SourceOptions) -> Task:
 def read_fashion_mnist(options: SourceOptions) -> dict[str, Arrays]:
     """Return images (n, 28, 28) and labels 0 .. 9 (n,) of "train" and "test", all ten classes."""
     parts = {}
-    for part, (images_file, labels_file) in fashion_mnist_files(options).items():
-        images, labels = _read_once(images_file, 3), _read_once(labels_file, 1)
-        if len(images) != len(labels) or images.shape[1:] != (28, 28):
-            raise InputError(
-                f"{images_file} must hold 28 x 28 images for the {len(labels)} labels of "
-                f"{labels_file.name}, got shape {images.shape}"
-            )
+    for part, files in fashion_mnist_files(options).items():
+        images, labels = (
+            _read_once(file, ndim, file.stat().st_mtime_ns)
+            for file, ndim in zip(files, (3, 1), strict=True)
+        )
+        require(
+            len(images) == len(labels) and images.shape[1:] == (28, 28),
+            f"{files[0]} must hold 28 x 28 images for the {len(labels)} labels of "
+            f"{files[1].name}, got shape {images.shape}",
+        )
         parts[part] = (images, labels)
     return parts
 
@@ -83,15 +86,9 @@ def _packed_or_not(path: Path) -> Path:
     return path if path.is_file() else path.with_name(f"{path.name}.gz")
 
 
-def _read_once(path: Path, ndim: int) -> NDArray[np.uint8]:
-    """Return what `read_idx` does, kept while the file stays as it is: 45 pairs share it."""
-    status = path.stat()
-    return _kept(path, ndim, (status.st_mtime_ns, status.st_size))
-
-
 @lru_cache(maxsize=4)
-def _kept(path: Path, ndim: int, stamp: tuple[int, int]) -> NDArray[np.uint8]:
-    return read_idx(path, ndim)  # which nobody can write to
+def _read_once(path: Path, ndim: int, changed: int) -> NDArray[np.uint8]:
+    return read_idx(path, ndim)  # which nobody can write to, so that 45 pairs share it
 
 
 def read_idx(path: Path, ndim: int) -> NDArray[np.uint8]:
@@ -108,15 +105,15 @@ def read_idx(path: Path, ndim: int) -> NDArray[np.uint8]:
     except (EOFError, zlib.error, OSError) as error:
         raise InputError(f"{path} must be a complete file, gzipped or not, got: {error}") from None
     begin = 4 + 4 * ndim
-    if content[:4] != bytes((0, 0, UNSIGNED_BYTE, ndim)):
-        raise InputError(
-            f"{path} must be an idx file of bytes in {ndim} dimensions, which begins with "
-            f"0000080{ndim}, got {content[:4].hex() or 'an empty file'}"
-        )
+    require(
+        content[:4] == bytes((0, 0, UNSIGNED_BYTE, ndim)),
+        f"{path} must be an idx file of bytes in {ndim} dimensions, which begins with "
+        f"0000080{ndim}, got {content[:4].hex() or 'an empty file'}",
+    )
     shape = np.frombuffer(content[4:begin].ljust(4 * ndim, b"\0"), ">u4").tolist()
-    if math.prod(shape) != len(content) - begin or len(content) <= begin:
-        raise InputError(
-            f"{path} must hold the {math.prod(shape)} bytes that its header announces, got "
-            f"{max(0, len(content) - begin)}"
-        )
+    require(
+        math.prod(shape) == len(content) - begin and len(content) > begin,
+        f"{path} must hold the {math.prod(shape)} bytes that its header announces, got "
+        f"{max(0, len(content) - begin)}",
+    )
     return np.frombuffer(content, np.uint8, offset=begin).reshape(shape)

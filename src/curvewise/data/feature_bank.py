@@ -21,7 +21,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from curvewise.base.errors import InputError, require_choice, require_whole
+from curvewise.base.errors import require, require_choice, require_whole
 from curvewise.base.files import whole_file
 from curvewise.base.machine import choose_device
 from curvewise.data.task import Progress, Task
@@ -46,7 +46,6 @@ def embed(
     *,
     backbone: str = "efficientnet-lite0",
     size: int | None = None,
-    device: str = "auto",
     progress: Progress | None = None,
 ) -> Path:
     """Write x_train, y_train, x_test, y_test (and groups) with features instead of images.
@@ -54,10 +53,9 @@ def embed(
     The file is a source of its own: ``npz:FILE``. Finished chunks are kept beside it while it
     is made, so that a stopped run goes on where it was. `size` is that of `FeatureBank`.
     """
-    if out.suffix != ".npz":
-        raise InputError(f"the output must be an .npz file, got {out}")
+    require(out.suffix == ".npz", f"the output must be an .npz file, got {out}")
     parts = out.with_name(f".{out.name}.parts")
-    features = embedded(task, FeatureBank(parts, backbone, size, device), progress=progress)
+    features = embedded(task, FeatureBank(parts, backbone, size), progress=progress)
     arrays: dict[str, Any] = {
         name: getattr(features, name) for name in ("x_train", "y_train", "x_test", "y_test")
     }
@@ -72,8 +70,7 @@ def embed(
 
 def embedded(task: Task, bank: "FeatureBank", *, progress: Progress | None = None) -> Task:
     """Return an image task with a bank's features instead of images."""
-    if task.kind != "image":
-        raise InputError(f"embed needs images, got {task.name} with {task.kind}")
+    require(task.kind == "image", f"embed needs images, got {task.name} with {task.kind}")
     x_train, x_test = (
         bank.features(getattr(task, part), name=part, progress=progress)
         for part in ("x_train", "x_test")
@@ -89,8 +86,6 @@ class FeatureBank:
     size
         Images are resized to size x size for the backbone (bilinear, antialiased where that
         shrinks them); None takes them as they are.
-    device
-        "cpu", "cuda", or "auto": a GPU if there is one.
 
     Several processes may use one folder at once; at worst both compute the same image.
 
@@ -103,14 +98,13 @@ class FeatureBank:
         folder: Path,
         backbone: str = "efficientnet-lite0",
         size: int | None = None,
-        device: str = "auto",
     ) -> None:
         require_choice("backbone", backbone, PRETRAINED)
         if size is not None:
             require_whole("size", size, LEAST_SIZE)
         self.folder = Path(folder) / f"features-{backbone}{'' if size is None else f'-{size}'}"
         self.backbone, self.size = backbone, size
-        self.device = choose_device(device)
+        self.device = choose_device("auto")
         self._networks: dict[int, Any] = {}  # by channels
         self._file_of: dict[bytes, str] = {}  # where a key was last seen
 
@@ -123,11 +117,11 @@ class FeatureBank:
         computed is kept, chunk by chunk, so that a stopped call goes on where it was.
         `progress(f"embedding {name}", done, n)` is called after each chunk.
         """
-        if images.dtype != np.uint8 or images.ndim != 4 or len(images) == 0:
-            raise InputError(
-                f"images must be uint8 of shape (n, C, H, W), one or more, got {images.dtype} of "
-                f"shape {images.shape}"
-            )
+        require(
+            images.dtype == np.uint8 and images.ndim == 4 and len(images) != 0,
+            f"images must be uint8 of shape (n, C, H, W), one or more, got {images.dtype} of "
+            f"shape {images.shape}",
+        )
         left: dict[bytes, list[int]] = {}  # rows of every image whose features are to be found
         for row, image in enumerate(images):
             left.setdefault(image_key(image), []).append(row)
@@ -196,9 +190,6 @@ class FeatureBank:
         try:
             content = file.read_bytes()
         except FileNotFoundError:
-            return None
-        except OSError as error:
-            warnings.warn(f"{file} must be readable, got {error}; ignored", stacklevel=4)
             return None
         if file.name != _name_of(content):
             warnings.warn(f"{file} is damaged; its features are computed again", stacklevel=4)

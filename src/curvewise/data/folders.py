@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from curvewise.base.errors import InputError, did_you_mean
+from curvewise.base.errors import InputError, require, require_choice
 from curvewise.data.cache import image_task
 from curvewise.data.image_files import is_image
 from curvewise.data.task import SourceOptions, Task, split_rows
@@ -30,7 +30,7 @@ def folder(argument: str, options: SourceOptions) -> Task:
     must be named, and the others become one class "rest". A path that is not found is looked for
     under the data folder.
     """
-    base = _existing(argument, options)
+    base = options.find("folder:PATH", argument, "folder").resolve()
     by_class = _images_by_class(base)
     positive = _positive(base, {name: len(files) for name, files in by_class.items()}, options)
     others = [name for name in by_class if name != positive]
@@ -49,31 +49,17 @@ def folder(argument: str, options: SourceOptions) -> Task:
     )
 
 
-def _existing(argument: str, options: SourceOptions) -> Path:
-    if not argument:
-        raise InputError("folder needs a path, as in folder:pictures, got none")
-    given = Path(argument).expanduser()
-    places = [given] if given.is_absolute() else [given, options.data_folder / given]
-    for place in places:
-        if place.is_dir():
-            return place.resolve()
-    looked = " or ".join(map(str, places))
-    raise InputError(
-        f"folder needs a folder with one sub-folder of images a class, found none at {looked}"
-    )
-
-
 def _images_by_class(base: Path) -> dict[str, list[Path]]:
     by_class = {}
     for sub in sorted(path for path in base.iterdir() if path.is_dir()):
         images = sorted(path for path in sub.rglob("*") if is_image(path, path.parent))
         if images and not sub.name.startswith("."):
             by_class[sub.name] = images
-    if len(by_class) < 2:
-        raise InputError(
-            f"{base} must have images in two sub-folders or more, one a class, got "
-            f"{'only ' + repr(next(iter(by_class))) if by_class else 'none'}"
-        )
+    require(
+        len(by_class) >= 2,
+        f"{base} must have images in two sub-folders or more, one a class, got "
+        f"{'only ' + repr(next(iter(by_class))) if by_class else 'none'}",
+    )
     if {name.lower() for name in by_class} <= PARTS:
         raise InputError(
             f"the sub-folders of {base} must be classes, got {', '.join(by_class)}: name the one "
@@ -84,17 +70,12 @@ def _images_by_class(base: Path) -> dict[str, list[Path]]:
 
 def _positive(base: Path, counts: dict[str, int], options: SourceOptions) -> str:
     if options.positive is not None:
-        if options.positive not in counts:
-            raise InputError(
-                f"the positive class must be one of {', '.join(counts)}, got "
-                f"{options.positive!r}{did_you_mean(options.positive, counts)}"
-            )
-        return options.positive
-    if len(counts) > 2:
-        raise InputError(
-            f"{base} has {len(counts)} classes, so the positive one must be named by --positive, "
-            f"one of {', '.join(counts)}, got none"
-        )
+        return require_choice("--positive", options.positive, counts)
+    require(
+        len(counts) == 2,
+        f"{base} has {len(counts)} classes, so the positive one must be named by --positive, "
+        f"one of {', '.join(counts)}, got none",
+    )
     return min(reversed(counts), key=lambda name: counts[name])  # of equal ones the last
 
 
@@ -148,10 +129,10 @@ def choose_per_class(y: NDArray[np.int64], count: int, *, seed: int) -> NDArray[
     chosen = []
     for label in (0, 1):
         rows = np.flatnonzero(y == label)
-        if len(rows) <= count:
-            raise InputError(
-                f"each class must have more than the {count:,} samples of the test part, got "
-                f"{len(rows):,} of class {label}"
-            )
+        require(
+            len(rows) > count,
+            f"each class must have more than the {count:,} samples of the test part, got "
+            f"{len(rows):,} of class {label}",
+        )
         chosen.append(rng.permutation(rows)[:count])
     return np.sort(np.concatenate(chosen))

@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageOps
 
-from curvewise.base.errors import InputError
+from curvewise.base.errors import InputError, require
 from curvewise.base.machine import processors
-from curvewise.data.tables import ENDINGS
+from curvewise.data.reading import ENDINGS
 
 SUFFIXES = frozenset({".bmp", ".gif", ".jpeg", ".jpg", ".png", ".tif", ".tiff", ".webp"})
 # Part of every cache's name: change it whenever `decode` would give other pixels.
@@ -31,8 +31,10 @@ def find_images(inputs: Sequence[Path]) -> list[Path]:
     """
     files: list[Path] = []
     for given in inputs:
-        if given.suffix.lower() in ENDINGS:
-            raise InputError(f"this model was trained on images and needs them, got {given}")
+        require(
+            given.suffix.lower() not in ENDINGS,
+            f"this model was trained on images and needs them, got {given}",
+        )
         if given.is_file():
             files.append(given)
         elif given.is_dir():
@@ -67,11 +69,11 @@ def decoded_batches(files: Sequence[Path], in_shape: Sequence[int]) -> Iterator[
     For one channel colours become grey. Files are decoded by threads, one a processor, for Pillow
     decodes outside Python's lock; no more than a batch is in memory at once.
     """
-    if len(in_shape) != 3 or in_shape[0] not in (1, 3) or in_shape[1] != in_shape[2]:
-        raise InputError(
-            f"image files can be scored by a model of square images with 1 or 3 channels, got one "
-            f"for shape {tuple(in_shape)}"
-        )
+    require(
+        len(in_shape) == 3 and in_shape[0] in (1, 3) and in_shape[1] == in_shape[2],
+        f"image files can be scored by a model of square images with 1 or 3 channels, got one "
+        f"for shape {tuple(in_shape)}",
+    )
     channels, size, _ = map(int, in_shape)
     count = max(1, min(MOST_IMAGES, BATCH_BYTES // (3 * size * size)))
     with ThreadPoolExecutor(processors()) as pool:

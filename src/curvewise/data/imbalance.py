@@ -6,7 +6,7 @@ from math import ceil, floor
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from curvewise.base.errors import InputError, require_number, require_whole
+from curvewise.base.errors import InputError, require, require_number, require_whole
 
 Indices = NDArray[np.int64]
 
@@ -31,8 +31,7 @@ def subsample_to_beta(
     labels = _labels(y)
     beta = require_number("beta", beta, 1)
     values, counts = np.unique(labels, return_counts=True)
-    if len(values) != 2:
-        raise InputError(f"y must hold two classes, got {len(values)}: {values[:5].tolist()}")
+    require(len(values) == 2, f"y must hold two classes, got {len(values)}: {values[:5].tolist()}")
     if minority is None:
         minority = values[0] if counts[0] < counts[1] else values[1]
     elif minority not in values:
@@ -55,8 +54,7 @@ def subsample_long_tail(y: ArrayLike, ratio: float, *, seed: int) -> Indices:
     labels = _labels(y)
     ratio = require_number("ratio", ratio, 1)
     values, counts = np.unique(labels, return_counts=True)
-    if len(values) < 2:
-        raise InputError(f"y must hold two or more classes, got {len(values)}")
+    require(len(values) >= 2, f"y must hold two or more classes, got {len(values)}")
     shares = ratio ** -(np.arange(len(values)) / (len(values) - 1))
     head = min(ceil(n / share - ROUNDING) for n, share in zip(counts, shares, strict=True))
     kept = [max(floor(head * share + ROUNDING), 1) for share in shares]
@@ -72,6 +70,8 @@ def _drawn(classes: Sequence[Indices], counts: Sequence[int], seed: int) -> Indi
 
 def _labels(y: ArrayLike) -> NDArray[np.generic]:
     labels = np.asarray(y)
-    if labels.ndim != 1 or labels.size == 0:
-        raise InputError(f"y must be a non-empty list of labels, got shape {labels.shape}")
+    require(
+        labels.ndim == 1 and labels.size != 0,
+        f"y must be a non-empty list of labels, got shape {labels.shape}",
+    )
     return labels

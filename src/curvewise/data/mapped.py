@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from curvewise.base.errors import InputError
+from curvewise.base.errors import require
 from curvewise.base.files import sha256, whole_file
 
 PIECE_BYTES = 2**25  # what a piece may hold in memory
@@ -60,11 +60,11 @@ def write_rows(
     """
     row_bytes = np.empty(shape[1:], dtype).nbytes
     free = shutil.disk_usage(path.parent).free
-    if shape[0] * row_bytes > free:
-        raise InputError(
-            f"the cache folder {path.parent} must have {shape[0] * row_bytes / 1e9:.1f} GB free, "
-            f"got {free / 1e9:.1f} GB: choose another one or a smaller image size"
-        )
+    require(
+        shape[0] * row_bytes <= free,
+        f"the cache folder {path.parent} must have {shape[0] * row_bytes / 1e9:.1f} GB free, "
+        f"got {free / 1e9:.1f} GB: choose another one or a smaller image size",
+    )
     header = {"fortran_order": False, "descr": np.lib.format.dtype_to_descr(np.dtype(dtype))}
     with whole_file(path) as unfinished, unfinished.open("wb") as file:
         np.lib.format.write_array_header_1_0(file, {**header, "shape": shape})

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from curvewise.base.errors import InputError
+from curvewise.base.errors import InputError, require
 from curvewise.data.cache import image_task
 from curvewise.data.image_files import SUFFIXES
 from curvewise.data.task import SourceOptions, Task, split_rows
@@ -104,8 +104,7 @@ def melanoma_files(options: SourceOptions) -> list[Path]:
         for year, table in zip(YEARS, tables, strict=True)
         if table is None
     )
-    if looked:
-        raise InputError(f"melanoma needs {looked}, not found: get them from {PAGE}")
+    require(not looked, f"melanoma needs {looked}, not found: get them from {PAGE}")
     return [table for table in tables if table is not None]
 
 

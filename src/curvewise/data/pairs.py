@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from curvewise.base.errors import InputError, did_you_mean
+from curvewise.base.errors import InputError, did_you_mean, require
 from curvewise.data.task import Task
 
 Labelled = tuple[NDArray[Any], NDArray[np.integer[Any]]]  # images (n, ...), labels (n,)
@@ -37,11 +37,10 @@ def parse_pair(
     (Side(name='cat', labels=(1,)), Side(name='dog', labels=(2,)))
     """
     parts = argument.split("/")
-    if len(parts) != 2:
-        raise InputError(
-            f"{source} needs a pair of classes as in {source}:{names[0]}/{names[1]}, "
-            f"got {argument!r}"
-        )
+    require(
+        len(parts) == 2,
+        f"{source} needs a pair of classes as in {source}:{names[0]}/{names[1]}, got {argument!r}",
+    )
     first, second = (_side(source, part, names, groups or {}) for part in parts)
     if shared := sorted(set(first.labels) & set(second.labels)):
         raise InputError(

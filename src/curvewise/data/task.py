@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.model_selection import StratifiedGroupKFold, train_test_split
 
-from curvewise.base.errors import InputError, require_choice, require_open
+from curvewise.base.errors import InputError, did_you_mean, require, require_choice, require_open
 from curvewise.base.files import sha256
 from curvewise.data.imbalance import subsample_to_beta
 from curvewise.data.mapped import mapped_rows
@@ -51,6 +51,19 @@ class SourceOptions:
         """Where downloads are looked for: `data_dir`, else CURVEWISE_DATA, else `data` here."""
         return Path(self.data_dir or os.environ.get(DATA_VARIABLE) or "data").expanduser()
 
+    def find(self, source: str, argument: str, kind: str = "file") -> Path:
+        """Return the path of a user's file or folder, as given or inside the data folder."""
+        require(argument, f"{source} must name a {kind}, got none")
+        given = Path(argument).expanduser()
+        for path in (given, self.data_folder / given):
+            if path.is_file() if kind == "file" else path.is_dir():
+                return path
+        near = [path.name for path in given.parent.glob("*")] if given.parent.is_dir() else []
+        raise InputError(
+            f"{source} must name a {kind} that is there, got {str(given)!r}: give its path, or its "
+            f"name with the folder as --data-dir{did_you_mean(given.name, near)}"
+        )
+
     @property
     def cache_folder(self) -> Path:
         """Where decoded images are kept: `cache_dir`, else the user's cache folder."""
@@ -84,16 +97,36 @@ class Task:
         require_choice("kind", self.kind, KINDS)
         for part in ("train", "test"):
             x, y = getattr(self, f"x_{part}"), getattr(self, f"y_{part}")
-            if len(x) != len(y):
-                raise InputError(
-                    f"x_{part} and y_{part} must have the same length, got {len(x)} and {len(y)}"
-                )
-            missing = sorted(set(range(len(self.class_names))) - set(np.unique(y).tolist()))
-            if missing:
-                names = [self.class_names[c] for c in missing]
-                raise InputError(
-                    f"the {part} part of {self.name} must hold every class, lacks {names}"
-                )
+            require(
+                len(x) == len(y),
+                f"x_{part} and y_{part} must have the same length, got {len(x)} and {len(y)}",
+            )
+            lacking = [name for label, name in enumerate(self.class_names) if label not in y]
+            require(
+                not lacking,
+                f"the {part} part of {self.name} must hold every class, lacks {lacking}",
+            )
+
+    @classmethod
+    def split(
+        cls,
+        x: NDArray[Any],
+        y: NDArray[np.int64],
+        parts: tuple[NDArray[np.int64], NDArray[np.int64]],
+        *,
+        groups: NDArray[Any] | None = None,
+        **about: Any,
+    ) -> "Task":
+        """Return the task of samples of which `parts` are the training rows and the test rows."""
+        train, test = parts
+        return cls(
+            x_train=mapped_rows(x, train),
+            y_train=y[train],
+            x_test=mapped_rows(x, test),
+            y_test=y[test],
+            groups=None if groups is None else groups[train],
+            **about,
+        )
 
     @property
     def class_counts(self) -> tuple[int, ...]:

@@ -11,14 +11,9 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from curvewise.base.errors import InputError, did_you_mean, require
+from curvewise.data.reading import group_names, labelled_rows, read_table
 from curvewise.data.registry import SOURCES, load_task
-from curvewise.data.tables import (
-    find_file,
-    group_names,
-    labelled_rows,
-    read_table,
-    stored_encoder,
-)
+from curvewise.data.tables import stored_encoder
 from curvewise.data.task import SourceOptions, Task, arrays_digest, split_rows
 from curvewise.estimator.classifier import FamilyClassifier
 from curvewise.models.operating import find_threshold
@@ -168,7 +163,7 @@ def _note(model: Model, task: Task, seed: int, trained_seed: int) -> str:
 
 def table_file(argument: str, data_dir: Path | None) -> Path:
     """Return the file of the source table:ARGUMENT, as given or inside the data folder."""
-    return find_file(argument, "table:FILE", SourceOptions(data_dir=data_dir))
+    return SourceOptions(data_dir=data_dir).find("table:FILE", argument)
 
 
 def _table_part(

@@ -16,7 +16,8 @@ from curvewise.base.errors import InputError, require, require_open
 from curvewise.base.files import whole_file
 from curvewise.data.image_files import broken_text, decoded_batches, find_images
 from curvewise.data.npz import read_samples
-from curvewise.data.tables import read_table, stored_encoder
+from curvewise.data.reading import read_table
+from curvewise.data.tables import stored_encoder
 from curvewise.data.task import arrays_digest
 from curvewise.losses.family import LossFamily
 from curvewise.losses.landscape import calibrated_log_odds, calibrated_probability
