@@ -23,7 +23,7 @@ from curvewise.stats.areas import by_method
 from curvewise.stats.comparisons import paired
 from curvewise.sweep.executors import processes
 from curvewise.sweep.problems import Problems
-from curvewise.sweep.progress import sweep
+from curvewise.sweep.run import sweep
 from curvewise.sweep.spec import Spec, read_spec
 from curvewise.sweep.store import Store
 

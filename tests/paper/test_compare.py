@@ -15,7 +15,7 @@ from curvewise.cli.sweep import _print_status
 from curvewise.paper.compare import comparison_spec
 from curvewise.sweep.executors import make_executor
 from curvewise.sweep.plan import Result
-from curvewise.sweep.progress import duration
+from curvewise.sweep.run import duration
 from curvewise.sweep.spec import Spec
 from curvewise.sweep.store import Store
 

@@ -1,6 +1,6 @@
 """A plan depends on the spec and the data, on nothing else."""
 
-from curvewise.sweep.planning import STACK_LIMIT, ProblemInfo, make_plan
+from curvewise.sweep.plan import STACK_LIMIT, ProblemInfo, make_plan
 from curvewise.sweep.spec import Spec
 
 GIVEN = {
@@ -15,7 +15,7 @@ def describe(run):
 
 
 def test_every_run_is_in_one_stack():
-    plan = make_plan(Spec.from_dict(GIVEN), describe)
+    plan = make_plan(Spec.from_dict(GIVEN).runs(), describe)
     assert len(plan.rows) == 2 * 2 * 96
     identities = [identity for _, identity, _ in plan.rows]
     assert len(set(identities)) == len(identities)
@@ -32,7 +32,7 @@ def test_every_run_is_in_one_stack():
 
 
 def test_stacks_come_in_the_order_of_the_spec():
-    plan = make_plan(Spec.from_dict(GIVEN), describe)
+    plan = make_plan(Spec.from_dict(GIVEN).runs(), describe)
     firsts = [(stack.runs[0].task, stack.runs[0].beta) for stack in plan.stacks]
     assert firsts == sorted(firsts, key=[(t, b) for t in GIVEN["tasks"] for b in (10, 100)].index)
 
@@ -42,17 +42,17 @@ def test_other_networks_than_an_mlp_train_alone():
         return ProblemInfo("x", "image")
 
     one = {**GIVEN, "tasks": ["a"], "betas": [10]}
-    assert {len(s.runs) for s in make_plan(Spec.from_dict(one), images).stacks} == {1}
+    assert {len(s.runs) for s in make_plan(Spec.from_dict(one).runs(), images).stacks} == {1}
     flat = {**one, "network": {"name": "mlp"}}
-    assert {len(s.runs) for s in make_plan(Spec.from_dict(flat), images).stacks} == {48}
+    assert {len(s.runs) for s in make_plan(Spec.from_dict(flat).runs(), images).stacks} == {48}
 
 
 def test_other_data_are_other_runs_and_reading_is_counted():
     seen = []
     spec = Spec.from_dict(GIVEN)
-    first = make_plan(spec, describe, on_read=lambda done, total: seen.append((done, total)))
+    first = make_plan(spec.runs(), describe, on_read=lambda done, total: seen.append((done, total)))
     assert seen == [(1, 4), (2, 4), (3, 4), (4, 4)]
-    again = make_plan(spec, describe)
+    again = make_plan(spec.runs(), describe)
     assert [row[1] for row in first.rows] == [row[1] for row in again.rows]
-    other = make_plan(spec, lambda run: ProblemInfo("changed", "features"))
+    other = make_plan(spec.runs(), lambda run: ProblemInfo("changed", "features"))
     assert {row[1] for row in first.rows}.isdisjoint(row[1] for row in other.rows)

@@ -3,7 +3,7 @@
 import pytest
 
 from curvewise.base.errors import InputError
-from curvewise.sweep.planning import stacks
+from curvewise.sweep.plan import stacks
 from curvewise.sweep.spec import Spec
 
 VS = {"method": "vs"}
@@ -43,8 +43,8 @@ def test_repeats_move_the_numbers_that_make_runs_equal():
 
 
 def test_repeats_stack():
-    (stack,) = stacks(spec({**VS, "tau": [0, 1], "repeats": 20}).runs(), 96)
-    assert len(stack) == 40
+    made = spec({**VS, "tau": [0, 1], "repeats": 20})
+    assert stacks(made.runs(), [96] * 40) == [list(range(40))]
 
 
 def test_equal_points_of_equal_numbers_are_found_among_repeats():

@@ -7,8 +7,7 @@ import pytest
 
 from curvewise.base.machine import machine, processor_names
 from curvewise.sweep.executors import Finished, serial
-from curvewise.sweep.plan import Problem
-from curvewise.sweep.planning import ProblemInfo
+from curvewise.sweep.plan import Problem, ProblemInfo
 from curvewise.sweep.run import SweepProgress, run_sweep
 from curvewise.sweep.spec import Spec
 from curvewise.sweep.store import Store, StoreError

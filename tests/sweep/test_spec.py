@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from curvewise.base.errors import InputError
-from curvewise.sweep.planning import stacks
+from curvewise.sweep.plan import stacks
 from curvewise.sweep.spec import Spec, read_spec
 from curvewise.training.recipe import PRESETS, Recipe, preset
 
@@ -347,15 +347,13 @@ def test_a_spec_survives_json(plain):
 @given(specs(), st.integers(1, 30))
 def test_stacks_hold_every_run_once_with_what_one_program_needs(plain, limit):
     runs = Spec.from_dict(plain).runs()
-    made = stacks(runs, limit)
-    assert made == stacks(Spec.from_dict(plain).runs(), limit)
-    position = {id(run): number for number, run in enumerate(runs)}
-    places = [[position[id(run)] for run in stack] for stack in made]
+    places = stacks(runs, [limit] * len(runs))
+    assert places == stacks(Spec.from_dict(plain).runs(), [limit] * len(runs))
     assert sorted(itertools.chain(*places)) == list(range(len(runs)))
     assert all(place == sorted(place) and 1 <= len(place) <= limit for place in places)
     own = ("lr", "weight_decay", "seed_weights", "seed_lambda")
     keys = []
-    for stack in made:
+    for place in places:
         found = [
             (
                 (r.task, r.beta, r.seed, r.network, r.features, r.data, r.evaluate),
@@ -365,27 +363,24 @@ def test_stacks_hold_every_run_once_with_what_one_program_needs(plain, limit):
                 r.settings if r.method in ("focal", "auc-margin") else None,
                 r.method in ("lct", "constant-film"),
             )
-            for r in stack
+            for r in (runs[i] for i in place)
         ]
         assert all(key == found[0] for key in found)
         keys.append(repr(found[0]))
     # No more stacks than needed: all but the last of those that could be together are full.
     for key in set(keys):
-        sizes = [len(stack) for stack, other in zip(made, keys, strict=True) if other == key]
+        sizes = [len(place) for place, other in zip(places, keys, strict=True) if other == key]
         assert all(size == limit for size in sizes[:-1])
+
+
+def sizes(made: Spec, limit: int = 96) -> list[int]:
+    return [len(places) for places in stacks(made.runs(), [limit] * made.size)]
 
 
 def test_fixed_vector_scaling_losses_share_a_stack_whatever_their_label():
     methods = [{**VS, "tau": [1, 2]}, {"method": "ce"}, {"method": "weighted-ce"}]
     methods += [{"method": "logit-adjustment", "lr": [0.1, 0.2]}, {**VS, "label": "b", "tau": 3}]
-    (stack,) = stacks(spec(*methods).runs(), 96)
-    assert len(stack) == 7
-    assert len(stacks(spec(*methods, {"method": "focal", "rho": [0, 0.1]}).runs(), 96)) == 3
-    assert [len(stack) for stack in stacks(spec(*methods).runs(), 3)] == [3, 3, 1]
-    assert len(stacks(spec(seeds=[0, 1], betas=[10, 20]).runs(), 96)) == 4
-
-
-@pytest.mark.parametrize("limit", [0, -1, 1.5, True, "2"])
-def test_a_limit_is_a_whole_number(limit):
-    with pytest.raises(InputError, match="limit must be a whole number of at least 1, got"):
-        stacks(spec().runs(), limit)
+    assert sizes(spec(*methods)) == [7]
+    assert sizes(spec(*methods, {"method": "focal", "rho": [0, 0.1]})) == [7, 1, 1]
+    assert sizes(spec(*methods), 3) == [3, 3, 1]
+    assert sizes(spec(seeds=[0, 1], betas=[10, 20])) == [1, 1, 1, 1]

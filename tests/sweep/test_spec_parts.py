@@ -1,7 +1,6 @@
 """Names of tasks that stand for many."""
 
-from curvewise.sweep.spec import Spec
-from curvewise.sweep.spec_parts import expanded_task
+from curvewise.sweep.spec import Spec, expanded_task
 
 
 def test_all_pairs_of_ten_classes():

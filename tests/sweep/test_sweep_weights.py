@@ -8,7 +8,7 @@ from safetensors.torch import save_file
 from curvewise.base.errors import InputError
 from curvewise.networks.registry import build_network
 from curvewise.sweep.executors import serial
-from curvewise.sweep.planning import make_plan
+from curvewise.sweep.plan import make_plan
 from curvewise.sweep.problems import Problems
 from curvewise.sweep.run import run_sweep
 from curvewise.sweep.spec import Spec
@@ -52,7 +52,7 @@ def test_other_weights_under_the_same_name_are_another_run(tmp_path):
     path, identities = tmp_path / "start.safetensors", []
     for seed in (5, 6):
         save(path, seed)
-        plan = make_plan(spec_with(path), Problems().describe)
+        plan = make_plan(spec_with(path).runs(), Problems().describe)
         identities.append({identity for _, identity, _ in plan.rows})
     assert not identities[0] & identities[1]
 
@@ -60,7 +60,7 @@ def test_other_weights_under_the_same_name_are_another_run(tmp_path):
 def test_weights_that_are_not_there_or_do_not_fit(tmp_path):
     missing = spec_with(tmp_path / "none.safetensors")
     with pytest.raises(InputError, match=r"there is no weights file .*none\.safetensors"):
-        make_plan(missing, Problems().describe)
+        make_plan(missing.runs(), Problems().describe)
     save(tmp_path / "wide.safetensors", seed=0, hidden=7)
     problems = Problems()
     with Store(tmp_path / "runs.db") as store:

@@ -6,10 +6,9 @@ from sklearn.metrics import average_precision_score, roc_auc_score
 
 from curvewise.losses.registry import METHODS, evaluation_lambda, make_objective
 from curvewise.networks.registry import build_network
-from curvewise.sweep.plan import Problem
-from curvewise.sweep.planning import stacks
+from curvewise.sweep.plan import Problem, Stack, stacks
 from curvewise.sweep.spec import Spec
-from curvewise.sweep.work import Stack, condition_like, score_metrics, train_stack
+from curvewise.sweep.work import condition_like, score_metrics, train_stack
 from curvewise.training.loop import fit
 from curvewise.training.model import logits_at
 from curvewise.training.recipe import Recipe
@@ -55,7 +54,7 @@ CASES = {
 def test_a_stack_scores_as_each_run_alone(method):
     data = problem()
     runs = planned({"method": method, **CASES[method]}, network={"name": "mlp", "hidden": [8]})
-    assert len(stacks(runs, 48)) == 1
+    assert len(stacks(runs, [48] * len(runs))) == 1
     results = train_stack(stacked(runs), data)
     assert [result.identity for result in results] == [f"run-{n}" for n in range(len(runs))]
     for run, result in zip(runs, results, strict=True):

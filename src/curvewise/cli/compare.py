@@ -75,7 +75,7 @@ def compare(
     from curvewise.report.from_store import write_store_report
     from curvewise.report.page_library import PAGE
     from curvewise.sweep.problems import Problems
-    from curvewise.sweep.progress import sweep
+    from curvewise.sweep.run import sweep
     from curvewise.sweep.store import Store
 
     spec = comparison_spec(

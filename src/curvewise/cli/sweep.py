@@ -4,7 +4,6 @@ import os
 import shlex
 import sys
 import warnings
-from dataclasses import replace
 from pathlib import Path
 from textwrap import fill
 from typing import Annotated, Any
@@ -51,7 +50,7 @@ def sweep_run(
 ) -> None:
     """Train what is missing of a sweep; start it again to go on after any interruption."""
     from curvewise.sweep.problems import Problems
-    from curvewise.sweep.progress import sweep
+    from curvewise.sweep.run import sweep
     from curvewise.sweep.spec import read_spec
     from curvewise.sweep.store import Store
 
@@ -82,12 +81,11 @@ def _dry_run(
     spec: Any, problems: Any, store_file: Path, workers: int | None, as_json: bool
 ) -> None:
     from curvewise.base.machine import processors
-    from curvewise.sweep.estimate import estimated_seconds
-    from curvewise.sweep.planning import make_plan
-    from curvewise.sweep.progress import duration
+    from curvewise.sweep.plan import make_plan
+    from curvewise.sweep.run import duration, estimated_seconds
     from curvewise.sweep.store import Store
 
-    plan = make_plan(spec, problems.describe)
+    plan = make_plan(spec.runs(), problems.describe)
     runs = dict.fromkeys(identity for _, identity, _ in plan.rows)
     finished: set[str] = set()
     if store_file.exists():
@@ -95,8 +93,7 @@ def _dry_run(
             finished = store.finished(list(runs))
     waiting = [stack for stack in plan.stacks if not finished.issuperset(stack.identities)]
     count = workers or processors()
-    left = replace(plan, stacks=waiting)
-    seconds = estimated_seconds(left, problems.load, workers=count)
+    seconds = estimated_seconds(waiting, problems.load, workers=count)
     counts = {"runs": len(runs), "done": len(finished), "stacks": len(plan.stacks)}
     if as_json:
         print_json({**counts, "seconds": seconds})

@@ -21,7 +21,7 @@ from curvewise.paper.profiles import Profile
 from curvewise.paper.samples import SAMPLES, source_missing
 from curvewise.paper.settings import EVAL_LAMBDA, HYPER_DISTRIBUTION, HYPER_METRICS, LAMBDA_CHOICE
 from curvewise.paper.training import FILM_CHOICES, ROBUSTNESS, SAM_BOX
-from curvewise.sweep.progress import duration
+from curvewise.sweep.run import duration
 from curvewise.sweep.spec import Spec
 
 EXPERIMENTS = {

@@ -12,7 +12,7 @@ from curvewise.paper.catalogue import EXPERIMENTS
 from curvewise.paper.experiment import Experiment
 from curvewise.paper.profiles import Profile
 from curvewise.paper.running import Shown, file_sum, markdown_table, show
-from curvewise.sweep.progress import duration
+from curvewise.sweep.run import duration
 
 RECORDED = {
     *("name", "command", "profile", "scale", "date", "seconds", "machine", "versions", "models"),

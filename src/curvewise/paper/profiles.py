@@ -12,8 +12,7 @@ from typing import Any
 
 from curvewise.base.errors import InputError, require_choice
 from curvewise.losses.registry import METHODS
-from curvewise.sweep.spec import Spec
-from curvewise.sweep.spec_parts import expanded_task
+from curvewise.sweep.spec import Spec, expanded_task
 
 PROFILES = ("laptop", "paper")
 SCALES = ("full", "tiny")

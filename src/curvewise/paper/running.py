@@ -15,7 +15,7 @@ from curvewise.paper.experiment import Data, Experiment, Reading, results, sente
 from curvewise.paper.profiles import Profile
 from curvewise.sweep.executors import Executor
 from curvewise.sweep.problems import Problems
-from curvewise.sweep.progress import sweep
+from curvewise.sweep.run import sweep
 from curvewise.sweep.store import Store
 
 STORE = "runs.db"

@@ -1,6 +1,7 @@
-"""What the parts of a sweep hand each other: planned runs, problems and results."""
+"""What the parts of a sweep hand each other: planned runs, problems, stacks and results."""
 
 import json
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from math import isfinite
 from typing import Any, Literal
@@ -11,6 +12,8 @@ from numpy.typing import NDArray
 from curvewise.base.errors import InputError
 from curvewise.base.files import sha256
 from curvewise.base.machine import NUMERICS_VERSION
+
+STACK_LIMIT = 48  # members of a stack
 
 State = Literal["done", "diverged", "failed"]
 Normalization = tuple[tuple[float, ...], tuple[float, ...]]
@@ -106,6 +109,101 @@ class Result:
     validation_scores: NDArray[np.float32] | None
     seconds: float
     message: str = ""
+
+
+@dataclass(frozen=True)
+class ProblemInfo:
+    """What must be known of a problem before anything is trained on it."""
+
+    fingerprint: str
+    kind: str
+
+
+@dataclass(frozen=True)
+class Stack:
+    """Runs to be trained as one program, with their identities."""
+
+    runs: tuple[PlannedRun, ...]
+    identities: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The runs of a sweep, each with its identity and its data's fingerprint, and its stacks."""
+
+    rows: list[tuple[PlannedRun, str, str]]
+    stacks: list[Stack]
+
+
+def make_plan(
+    runs: Sequence[PlannedRun],
+    describe: Callable[[PlannedRun], ProblemInfo],
+    *,
+    on_read: Callable[[int, int], None] | None = None,
+) -> Plan:
+    """Return the plan of all runs of a spec; it depends on them and the data alone.
+
+    `describe` reads a run's data; `on_read(done, total)` counts the problems. A stack is of MLPs;
+    other networks train one by one.
+    """
+    problems = {problem_key(run): run for run in runs}
+    known: dict[str, ProblemInfo] = {}
+    for key, run in problems.items():
+        known[key] = describe(run)
+        if on_read is not None:
+            on_read(len(known), len(problems))
+    infos = [known[problem_key(run)] for run in runs]
+    rows = [
+        (run, run.identity(info.fingerprint), info.fingerprint)
+        for run, info in zip(runs, infos, strict=True)
+    ]
+    limits = [
+        STACK_LIMIT if (run.network.get("name") or info.kind) in ("mlp", "features") else 1
+        for run, info in zip(runs, infos, strict=True)
+    ]
+    return Plan(
+        rows,
+        [
+            Stack(tuple(rows[i][0] for i in places), tuple(rows[i][1] for i in places))
+            for places in stacks(runs, limits)
+        ],
+    )
+
+
+def problem_key(run: PlannedRun) -> str:
+    """Return a text that runs on the same data share."""
+    parts = (run.task, run.beta, run.seed, run.features, run.validation, run.data)
+    return repr((*parts, run.network.get("weights")))
+
+
+def stacks(runs: Sequence[PlannedRun], limits: Sequence[int]) -> list[list[int]]:
+    """Return the places of runs that can be trained as one program, by their first.
+
+    A run is in a stack of at most its limit. Runs of a stack share task, beta, seed, network and
+    the structure of the objective, and the recipe up to learning rate, weight decay and the seeds
+    of weights and lambda. The stacks depend on the runs alone, so pass all of a spec's, not only
+    those still to be done.
+    """
+    groups: dict[tuple[str, int], list[int]] = {}
+    for place, (run, limit) in enumerate(zip(runs, limits, strict=True)):
+        groups.setdefault((_shared(run), limit), []).append(place)
+    return sorted(
+        places[start : start + limit]
+        for (_, limit), places in groups.items()
+        for start in range(0, len(places), limit)
+    )
+
+
+def _shared(run: PlannedRun) -> str:
+    """Return a text of all that the runs of a stack have in common."""
+    from curvewise.losses.registry import structure  # torch, which readers of a store do without
+    from curvewise.training.stacked import OWN
+
+    own = {"label", "method", "settings", "number"}
+    shared: dict[str, Any] = {name: v for name, v in vars(run).items() if name not in own}
+    shared["recipe"] = {name: v for name, v in run.recipe.items() if name not in OWN}
+    shared["structure"] = structure(run.method, run.settings)
+    return json.dumps(shared, sort_keys=True)
 
 
 def _canonical(value: Any) -> Any:

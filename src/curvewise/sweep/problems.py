@@ -14,8 +14,7 @@ from curvewise.data.feature_bank import FeatureBank, embedded
 from curvewise.data.registry import load_task
 from curvewise.data.task import SourceOptions, Task, split_rows
 from curvewise.networks.registry import Normalization, build_network, input_statistics, read_weights
-from curvewise.sweep.plan import PlannedRun, Problem
-from curvewise.sweep.planning import ProblemInfo
+from curvewise.sweep.plan import PlannedRun, Problem, ProblemInfo
 
 Features = NDArray[np.float32]
 

@@ -1,20 +1,42 @@
-"""Run a sweep: what is missing, as the executor can, every stack recorded as it ends."""
+"""Run a sweep: what is missing, as the executor can, every stack recorded as it ends.
 
+While it runs it shows how it goes; before, one can ask how long it will take.
+"""
+
+import sys
 import time
-from collections.abc import Callable, Sequence
-from contextlib import closing
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from rich.console import Console, Group
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table
 
 from curvewise.base.errors import InputError
-from curvewise.base.machine import machine, versions
-from curvewise.sweep.executors import Executor, Finished, Job
-from curvewise.sweep.plan import PlannedRun, Problem, Result
-from curvewise.sweep.planning import Describe, make_plan, problem_key
+from curvewise.base.machine import machine, one_thread, versions
+from curvewise.sweep.executors import Executor, Job
+from curvewise.sweep.plan import (
+    PlannedRun,
+    Problem,
+    ProblemInfo,
+    Result,
+    Stack,
+    make_plan,
+    problem_key,
+)
+from curvewise.sweep.problems import Problems
 from curvewise.sweep.spec import Spec
 from curvewise.sweep.store import Store
-from curvewise.sweep.work import Stack, train_stack
+from curvewise.sweep.work import train_stack
+from curvewise.training.batches import steps_per_epoch
+from curvewise.training.recipe import Recipe
 
 Load = Callable[[PlannedRun], Problem]
+SECONDS_BETWEEN_LINES = 60.0
+PROBE_STEPS = 20
 
 
 @dataclass
@@ -43,7 +65,19 @@ class SweepProgress:
 
     def best_and_mean(self) -> dict[str, tuple[float, float]]:
         """Best and mean AUC so far by label, of the runs finished since the start."""
-        return {label: (max(a), sum(a) / len(a)) for label, a in self.areas.items() if a}
+        return {label: (max(a), sum(a) / len(a)) for label, a in self.areas.items()}
+
+    def count(self, stack: Stack, results: Sequence[Result], missing: set[str]) -> None:
+        """Count what became of a stack, of which some runs may have been done before."""
+        for run, result in zip(stack.runs, results, strict=True):
+            if result.identity not in missing:
+                continue
+            missing.discard(result.identity)
+            self.failed += result.state == "failed"
+            self.done += result.state != "failed"
+            self.diverged += result.state == "diverged"
+            if "auc" in result.metrics:
+                self.areas.setdefault(run.label, []).append(result.metrics["auc"])
 
 
 def run_sweep(
@@ -51,7 +85,7 @@ def run_sweep(
     store: Store,
     executor: Executor,
     load: Load,
-    describe: Describe,
+    describe: Callable[[PlannedRun], ProblemInfo],
     *,
     on_progress: Callable[[SweepProgress], None] | None = None,
     on_read: Callable[[int, int], None] | None = None,
@@ -62,15 +96,16 @@ def run_sweep(
     same bits as an undisturbed one; runs that are done stay as they are.
     """
     with store.writing():
-        plan = make_plan(spec, describe, on_read=on_read)
+        plan = make_plan(spec.runs(), describe, on_read=on_read)
         store.add_sweep(spec.name, spec.to_dict(), plan.rows)
-        missing = {identity for _, identity, _ in plan.rows}
-        missing -= store.finished(missing)
-        total = len({identity for _, identity, _ in plan.rows})
-        progress = SweepProgress(total - len(missing), total, at_start=total - len(missing))
+        identities = {identity for _, identity, _ in plan.rows}
+        missing = identities - store.finished(identities)
+        done = len(identities) - len(missing)
+        progress = SweepProgress(done, len(identities), at_start=done)
         waiting = [stack for stack in plan.stacks if missing.intersection(stack.identities)]
-        data = {problem_key(stack.runs[0]): stack.runs[0] for stack in waiting}
-        fingerprints = plan.fingerprints
+        keys = [problem_key(stack.runs[0]) for stack in waiting]
+        data = dict(zip(keys, (stack.runs[0] for stack in waiting), strict=True))
+        fingerprints = {problem_key(run): fingerprint for run, _, fingerprint in plan.rows}
 
         def loaded(key: str) -> Problem:
             run = data[key]
@@ -81,42 +116,152 @@ def run_sweep(
             return problem
 
         jobs = [
-            Job(number, stack, problem_key(stack.runs[0])) for number, stack in enumerate(waiting)
+            Job(n, stack, key) for n, (stack, key) in enumerate(zip(waiting, keys, strict=True))
         ]
-        if on_progress is not None:
-            on_progress(progress)
+        show = on_progress or (lambda progress: None)
+        show(progress)
         with closing(executor.execute(jobs, train_stack, loaded)) as ends:
             for finished in ends:
                 stack = waiting[finished.key]
-                results = _results(finished, stack)
+                results = finished.outcome
+                if finished.error is not None:
+                    results = [
+                        Result(identity, "failed", {}, None, None, 0.0, finished.error)
+                        for identity in stack.identities
+                    ]
                 store.record(results, machine(), versions())
-                _count(progress, stack, results, missing)
-                if on_progress is not None:
-                    on_progress(progress)
+                progress.count(stack, results, missing)
+                show(progress)
     return progress
 
 
-def _results(finished: Finished, stack: Stack) -> list[Result]:
-    if finished.error is None:
-        outcome: list[Result] = finished.outcome
-        return outcome
-    return [
-        Result(identity, "failed", {}, None, None, 0.0, finished.error)
-        for identity in stack.identities
-    ]
+def sweep(spec: Spec, store: Store, executor: Executor, problems: Problems) -> SweepProgress:
+    """Train what is missing of a sweep, with a bar, or a line a minute without a terminal."""
+    try:
+        with sweep_bar() as show:
+            return run_sweep(
+                spec,
+                store,
+                executor,
+                problems.load,
+                problems.describe,
+                on_progress=show,
+                on_read=_reading,
+            )
+    except KeyboardInterrupt:
+        print(
+            "curvewise: stopped; finished runs are kept, the same command goes on with the others",
+            file=sys.stderr,
+        )
+        raise SystemExit(130) from None
 
 
-def _count(
-    progress: SweepProgress, stack: Stack, results: Sequence[Result], missing: set[str]
-) -> None:
-    for run, result in zip(stack.runs, results, strict=True):
-        if result.identity not in missing:
-            continue
-        missing.discard(result.identity)
-        if result.state == "failed":
-            progress.failed += 1
-            continue
-        progress.done += 1
-        progress.diverged += result.state == "diverged"
-        if "auc" in result.metrics:
-            progress.areas.setdefault(run.label, []).append(result.metrics["auc"])
+def _reading(done: int, total: int) -> None:
+    if total > 3 and sys.stderr.isatty():
+        end = "\n" if done == total else ""
+        print(f"\rreading data {done}/{total}", end=end, file=sys.stderr, flush=True)
+
+
+@contextmanager
+def sweep_bar() -> Iterator[Callable[[SweepProgress], None]]:
+    """Show runs done, rate, time left, and the best and mean AUC so far of each method."""
+    if sys.stderr.isatty():
+        with Live(console=Console(stderr=True), transient=True) as live:
+            yield lambda progress: live.update(_panel(progress))
+        return
+    last = time.monotonic()
+
+    def line(progress: SweepProgress) -> None:
+        nonlocal last
+        if time.monotonic() - last >= SECONDS_BETWEEN_LINES:
+            last = time.monotonic()
+            areas = "; ".join(
+                f"{label}: best {best:.4f}, mean {mean:.4f}"
+                for label, (best, mean) in progress.best_and_mean().items()
+            )
+            print(f"{_counts(progress)}; {areas}", file=sys.stderr, flush=True)
+
+    yield line
+
+
+def _counts(progress: SweepProgress) -> str:
+    left = progress.seconds_left
+    parts = [f"{progress.done}/{progress.total} runs"]
+    if left == left:  # not nan
+        parts += [_rate(progress.per_second), f"{duration(left)} left"]
+    parts += [f"{progress.failed} failed"] if progress.failed else []
+    parts += [f"{progress.diverged} diverged"] if progress.diverged else []
+    return ", ".join(parts)
+
+
+def _rate(per_second: float) -> str:
+    """Return runs a second, a minute or an hour, whichever is the first to give one.
+
+    >>> _rate(2.5), _rate(0.02), _rate(0.005)
+    ('2.5 a second', '1.2 a minute', '18.0 an hour')
+    """
+    if per_second >= 1:
+        return f"{per_second:.1f} a second"
+    if per_second * 60 >= 1:
+        return f"{per_second * 60:.1f} a minute"
+    return f"{per_second * 3600:.1f} an hour"
+
+
+def _panel(progress: SweepProgress) -> Group:
+    table = Table(box=None, pad_edge=False)
+    for column in ("method", "runs", "best AUC", "mean AUC"):
+        table.add_column(column)
+    for label, (best, mean) in progress.best_and_mean().items():
+        table.add_row(label, str(len(progress.areas[label])), f"{best:.4f}", f"{mean:.4f}")
+    bar = ProgressBar(total=max(progress.total, 1), completed=progress.done, width=60)
+    return Group(bar, _counts(progress), table)
+
+
+def duration(seconds: float) -> str:
+    """Return a length of time for people.
+
+    >>> duration(42), duration(754), duration(9000)
+    ('42 s', '13 min', '2.5 h')
+    """
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
+
+
+def estimated_seconds(stacks: Sequence[Stack], load: Load, *, workers: int) -> float:
+    """Return the seconds that all stacks take in this many workers of one thread.
+
+    One stack of each kind (method, network, features, SAM) is trained for a few steps; it is
+    taken that all problems are as large as the first of its kind.
+    """
+    kinds: dict[str, list[Stack]] = {}
+    for stack in stacks:
+        run = stack.runs[0]
+        kind = repr((run.method, run.network, run.features, run.recipe["rho"] > 0))
+        kinds.setdefault(kind, []).append(stack)
+    total = 0.0
+    for group in kinds.values():
+        problem = load(group[0].runs[0])
+        step = _seconds_per_step(group[0], problem)
+        total += step * sum(_steps(run, problem) for stack in group for run in stack.runs)
+    return total / workers
+
+
+def _seconds_per_step(stack: Stack, problem: Problem) -> float:
+    """Return the seconds that one run takes for one step."""
+    changes = {"steps": PROBE_STEPS, "epochs": None, "compile": "never"}
+    short = Stack(
+        tuple(replace(run, recipe={**run.recipe, **changes}) for run in stack.runs),
+        stack.identities,
+    )
+    with one_thread():
+        train_stack(short, problem)  # first allocations, imports
+        start = time.perf_counter()
+        train_stack(short, problem)
+        return (time.perf_counter() - start) / PROBE_STEPS / len(stack.runs)
+
+
+def _steps(run: PlannedRun, problem: Problem) -> int:
+    recipe = Recipe(**run.recipe)
+    counts = np.bincount(problem.y_train).tolist()
+    return recipe.steps or (recipe.epochs or 0) * steps_per_epoch(counts, recipe)

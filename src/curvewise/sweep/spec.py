@@ -29,7 +29,7 @@ from curvewise.sweep.grid import (
     unfit_lambda,
 )
 from curvewise.sweep.plan import PlannedRun
-from curvewise.sweep.spec_parts import (
+from curvewise.sweep.spec import (
     DataSettings,
     Features,
     expanded_task,

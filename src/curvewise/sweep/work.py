@@ -1,7 +1,7 @@
 """What a worker does: train one stack of runs on a problem and score it."""
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -14,19 +14,11 @@ from curvewise.networks.conditioning import condition
 from curvewise.networks.registry import build_network, load_weights
 from curvewise.roc.curve import roc_curve
 from curvewise.roc.metrics import binary_metrics
-from curvewise.sweep.plan import PlannedRun, Problem, Result
+from curvewise.sweep.plan import PlannedRun, Problem, Result, Stack
 from curvewise.training.recipe import Recipe
 from curvewise.training.stacked import FittedStack, fit_stacked, stacked_scores
 
 LOW_RATES = (0.001, 0.01, 0.1)
-
-
-@dataclass(frozen=True)
-class Stack:
-    """Runs to be trained as one program, with their identities."""
-
-    runs: tuple[PlannedRun, ...]
-    identities: tuple[str, ...]
 
 
 def train_stack(stack: Stack, problem: Problem) -> list[Result]:
