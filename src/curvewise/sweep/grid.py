@@ -1,18 +1,25 @@
 """One method of a sweep with its grid: every value a scalar or a list, the runs their product."""
 
 import warnings
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from itertools import product
-from math import prod
+from math import inf, prod
 from typing import Any, get_args
 
-from curvewise.base.errors import InputError, did_you_mean, require_choice, require_number
+from curvewise.base.errors import (
+    InputError,
+    did_you_mean,
+    require,
+    require_choice,
+    require_number,
+)
 from curvewise.losses.registry import (
     FAMILY,
     METHODS,
+    Method,
     Setting,
     foreign_setting,
     needs_density,
@@ -26,6 +33,25 @@ MOST_REPEATS = 1_000
 DEFAULT_PRESET = "quick"
 # Everything in a recipe but the seeds, which a sweep sets itself.
 RECIPE_SETTINGS = tuple(name for name in Recipe.model_fields if not name.startswith("seed_"))
+
+
+class Findings:
+    """All that is wrong with something, to be said at once."""
+
+    def __init__(self) -> None:
+        self.texts: list[str] = []
+
+    @contextmanager
+    def noting(self, about: str = "") -> Iterator[None]:
+        """Note what the block refuses, and go on after it."""
+        try:
+            yield
+        except InputError as error:
+            self.texts.append(about + str(error).removeprefix("recipe: "))
+
+    def require_none(self) -> None:
+        """Raise `InputError` if something was noted."""
+        require(not self.texts, "; ".join(dict.fromkeys(self.texts)))
 
 
 @dataclass(frozen=True)
@@ -81,7 +107,7 @@ class MethodGrid:
         }
 
 
-def read_method(given: Any, base: Recipe | None) -> MethodGrid:
+def read_method(entry: Any, base: Recipe | None) -> MethodGrid:
     """Return a method's grid from plain data; all that is wrong is in one error.
 
     `base` is the recipe that its changes are made to; None leaves out the check of that.
@@ -90,63 +116,63 @@ def read_method(given: Any, base: Recipe | None) -> MethodGrid:
     >>> grid.size, grid.label, grid.settings["tau"]
     (6, 'VS', (2.0,))
     """
-    if not isinstance(given, Mapping):
-        raise InputError(f"must be a table with a method, got {given!r}")
-    if "method" not in given:
-        raise InputError(f"must name a method, one of {', '.join(METHODS)}, got {dict(given)}")
-    method = METHODS[require_choice("method", given["method"], METHODS)]
-    findings: list[str] = []
-    label = given.get("label", method.label)
-    if not isinstance(label, str) or not label.strip():
-        findings.append(f"label must be a text, got {label!r}")
-    repeats = given.get("repeats", 1)
-    if type(repeats) is not int or not 1 <= repeats <= MOST_REPEATS:
-        findings.append(f"repeats must be a whole number in [1, {MOST_REPEATS}], got {repeats!r}")
-        repeats = 1
-    own_words = ("method", "label", "grid", "repeats")
-    lists = {name: value for name, value in given.items() if name not in own_words}
-    if "grid" in given:
-        findings += _paper_lists(method.name, given["grid"], lists)
-    own = {name: lists.pop(name, default) for name, default in method.settings.items()}
-    settings = {
-        name: _values(name, value, findings, partial(normal_setting, method.name, name))
-        for name, value in own.items()
-    }
-    for name, values in settings.items():
-        twice = [value for value, count in Counter(values).items() if count > 1]
-        findings += [f"values of {name} must differ, got {value!r} twice" for value in twice]
+    require(isinstance(entry, Mapping), f"must be a table with a method, got {entry!r}")
+    names = ", ".join(METHODS)
+    require("method" in entry, f"must name a method, one of {names}, got {dict(entry)}")
+    lists = dict(entry)
+    method = METHODS[require_choice("method", lists.pop("method"), METHODS)]
+    label, repeats = lists.pop("label", method.label), lists.pop("repeats", 1)
+    findings = Findings()
+    with findings.noting():
+        require(isinstance(label, str) and label.strip(), f"label must be a text, got {label!r}")
+    with findings.noting():
+        require(
+            type(repeats) is int and 1 <= repeats <= MOST_REPEATS,
+            f"repeats must be a whole number in [1, {MOST_REPEATS}], got {repeats!r}",
+        )
+    if "grid" in lists:
+        with findings.noting():
+            lists |= _paper_lists(method, lists.pop("grid"), lists)
+    settings = {}
+    for name, default in method.settings.items():
+        read = partial(normal_setting, method.name, name)
+        settings[name] = _values(name, lists.pop(name, default), findings, read)
+        with findings.noting():
+            require_distinct(settings[name], f"values of {name}")
     recipe = _recipe_lists(method.name, lists, findings)
-    grid = MethodGrid(method.name, label, settings, recipe, repeats)
-    if method.draws and not findings:
+    findings.require_none()
+    if method.draws:
         fixed = {n: [v for v in values if not isinstance(v, str)] for n, values in settings.items()}
         if all(fixed.values()):  # then some point has a number for each
-            findings.append(needs_density(method.name, {n: v[0] for n, v in fixed.items()}))
-    if grid.size > MOST_RUNS:
-        findings.append(f"a grid may have {MOST_RUNS:,} points at most, got {grid.size:,}")
-    elif base is not None:
-        findings += _unfit_changes(base, recipe)
-    if findings:
-        raise InputError("; ".join(findings))
+            raise InputError(needs_density(method.name, {n: v[0] for n, v in fixed.items()}))
+    grid = MethodGrid(method.name, label, settings, recipe, repeats)
+    size = f"a grid may have {MOST_RUNS:,} points at most, got {grid.size:,}"
+    require(grid.size <= MOST_RUNS, size)
+    if base is not None:
+        _require_recipes(base, recipe)
     return grid
 
 
 def read_recipe(given: Mapping[str, Any]) -> dict[str, Any]:
     """Return the plain data of `base_recipe` in one form, once they are known to make a recipe."""
-    findings = [wrong for name in given if (wrong := _foreign(name)) and name != "preset"]
-    values = {name: normal_recipe_value(name, value) for name, value in given.items()}
-    try:
-        base_recipe({n: value for n, value in values.items() if n == "preset" or not _foreign(n)})
-    except InputError as error:
-        findings.append(str(error).removeprefix("recipe: "))
-    if findings:
-        raise InputError("; ".join(findings))
-    return {"preset": DEFAULT_PRESET, **values}
+    findings, values = Findings(), {"preset": DEFAULT_PRESET}
+    for name, value in given.items():
+        with findings.noting():
+            if name != "preset":
+                _require_free(name)
+                hint = did_you_mean(name, RECIPE_SETTINGS)
+                require(name in RECIPE_SETTINGS, f"{name!r} is no setting{hint}")
+            values[name] = normal_recipe_value(name, value)
+    with findings.noting():
+        base_recipe(values)
+    findings.require_none()
+    return values
 
 
 def base_recipe(given: Mapping[str, Any]) -> Recipe:
-    """Return the recipe of plain data: a preset ("quick" unless named) with changes."""
-    changes = {name: normal_recipe_value(name, value) for name, value in given.items()}
-    return preset(changes.pop("preset", DEFAULT_PRESET), **changes)
+    """Return the recipe of what `read_recipe` returned: a preset with changes."""
+    changes = dict(given)
+    return preset(changes.pop("preset"), **changes)
 
 
 def normal_recipe_value(name: str, value: Any) -> Any:
@@ -158,101 +184,89 @@ def normal_recipe_value(name: str, value: Any) -> Any:
     return tuple(value) if isinstance(value, list) else value
 
 
-def _foreign(name: str) -> str | None:
-    """Return what is wrong with a name as a setting of the recipe, None if nothing is."""
-    if name in RECIPE_SETTINGS:
-        return None
-    if name in Recipe.model_fields:
-        return f"{name} follows from the sweep's seeds, so it cannot be set"
-    return f"{name!r} is no setting{did_you_mean(name, RECIPE_SETTINGS)}"
+def require_distinct(values: Iterable[Any], what: str = "") -> None:
+    """Raise for a value that is there twice."""
+    seen: set[Any] = set()
+    for value in values:
+        require(value not in seen, f"{what} must differ, got {value!r} twice".lstrip())
+        seen.add(value)
 
 
-def unfit_lambda(name: str, value: float, grids: Iterable[MethodGrid] | None) -> str | None:
-    """Return what is wrong with an entry of lambda; warn of one outside the trained range."""
-    if name not in FAMILY:
-        return f"{name!r} is no entry of lambda{did_you_mean(name, FAMILY)}"
-    try:
-        require_number(name, value, 0, 1 if name == "omega" else float("inf"))
-    except InputError as error:
-        return str(error)
+def require_lambda(name: str, value: float, grids: Iterable[MethodGrid] | None) -> None:
+    """Raise for an entry of lambda that fits no grid; warn of one outside the trained range."""
+    hint = did_you_mean(name, FAMILY)
+    require(name in FAMILY, f"{name!r} is no entry of lambda{hint}")
+    require_number(name, value, 0, 1 if name == "omega" else inf)
     if grids is None:
-        return None
+        return
     conditioned = [grid for grid in grids if METHODS[grid.method].scored_at_lambda]
     texts = {text for grid in conditioned for text in grid.settings[name] if isinstance(text, str)}
+    require(texts, f"{name} is given, but no method with FiLM draws it")
     for text in sorted(texts):
         density: Any = parse_setting(name, text)
         if not density.low <= value <= density.high:
             warnings.warn(f"evaluate: {name} = {value:g} is outside {text}", stacklevel=2)
-    return None if texts else f"{name} is given, but no method with FiLM draws it"
 
 
-def _paper_lists(method: str, grid: Any, lists: dict[str, Any]) -> list[str]:
-    """Put the paper's lists among `lists`; return what is wrong with that."""
-    paper = METHODS[method].paper
-    if paper is None:
-        having = ", ".join(made.name for made in METHODS.values() if made.paper)
-        return [f"grid is for {having}; {method} has none"]
-    if grid != "paper":
-        return [f'grid must be "paper", got {grid!r}']
-    twice = [name for name in paper if name in lists]
-    lists.update({name: list(values) for name, values in paper.items() if name not in twice})
-    return [f"{name} is in the paper's grid, so it must not be given beside it" for name in twice]
+def _paper_lists(method: Method, word: Any, others: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the paper's lists, none of which may be given beside it."""
+    having = ", ".join(known.name for known in METHODS.values() if known.paper)
+    require(method.paper, f"grid is for {having}; {method.name} has none")
+    require(word == "paper", f'grid must be "paper", got {word!r}')
+    paper = {name: list(values) for name, values in (method.paper or {}).items()}
+    for name in paper:
+        sentence = f"{name} is in the paper's grid, so it must not be given beside it"
+        require(name not in others, sentence)
+    return paper
 
 
 def _values(
-    name: str, value: Any, findings: list[str], read: Callable[[Any], Any]
+    name: str, value: Any, findings: Findings, read: Callable[[Any], Any]
 ) -> tuple[Any, ...]:
     """Return a scalar or a list as a tuple of checked values."""
+    with findings.noting():
+        require(value not in ([], ()), f"{name} must list at least one value, got []")
     values: list[Any] = []
     for one in value if isinstance(value, list | tuple) else [value]:
-        try:
+        with findings.noting():
             values.append(read(one))
-        except InputError as error:
-            findings.append(str(error))
-    if isinstance(value, list | tuple) and not value:
-        findings.append(f"{name} must list at least one value, got []")
     return tuple(values)
 
 
+def _require_free(name: str) -> None:
+    own = name in Recipe.model_fields and name not in RECIPE_SETTINGS
+    require(not own, f"{name} follows from the sweep's seeds, so it cannot be set")
+
+
 def _recipe_lists(
-    method: str, lists: Mapping[str, Any], findings: list[str]
+    method: str, lists: Mapping[str, Any], findings: Findings
 ) -> dict[str, tuple[Any, ...]]:
     """Return the lists of the recipe's settings in its order."""
-    others = (*RECIPE_SETTINGS, "repeats")
     for name in lists:
-        if wrong := _foreign(name):
-            known = name in Recipe.model_fields
-            findings.append(wrong if known else foreign_setting(method, name, others))
+        with findings.noting():
+            _require_free(name)
+            if name not in RECIPE_SETTINGS:
+                raise InputError(foreign_setting(method, name, (*RECIPE_SETTINGS, "repeats")))
     recipe = {}
-    for name in RECIPE_SETTINGS:
-        if name not in lists:
-            continue
+    for name in (name for name in RECIPE_SETTINGS if name in lists):
         value = lists[name]
-        if name == "milestones" and not _nested(value):
+        nested = isinstance(value, list) and any(isinstance(v, list | tuple) for v in value)
+        if name == "milestones" and not nested:
             value = [value]  # one list of epochs is one value
         recipe[name] = _values(name, value, findings, partial(normal_recipe_value, name))
     return recipe
 
 
-def _nested(value: Any) -> bool:
-    return isinstance(value, list | tuple) and any(isinstance(v, list | tuple) for v in value)
-
-
-def _unfit_changes(base: Recipe, recipe: Mapping[str, tuple[Any, ...]]) -> list[str]:
-    """Return what is wrong with the recipes of a grid, each thing once."""
-    wrong: dict[str, None] = {}
-    seen: set[Recipe] = set()
+def _require_recipes(base: Recipe, recipe: Mapping[str, tuple[Any, ...]]) -> None:
+    """Raise for recipes of a grid that cannot be, or are equal."""
+    findings, seen = Findings(), set()
     for change in _combinations(recipe):
-        try:
-            made = base.changed(**change)
-        except InputError as error:
-            wrong |= dict.fromkeys(str(error).removeprefix("recipe: ").split("; "))
-            continue
-        if made in seen:
-            told = ", ".join(f"{name} = {_plain(value)}" for name, value in change.items())
-            wrong[f"recipes of a grid must differ, got {told} twice"] = None
-        seen.add(made)
-    return list(wrong)
+        with findings.noting():
+            changed = base.changed(**change)
+            words = ", ".join(f"{name} = {_plain(value)}" for name, value in change.items())
+            require(changed not in seen, f"recipes of a grid must differ, got {words} twice")
+            seen.add(changed)
+    findings.require_none()
 
 
 def _combinations(lists: Mapping[str, tuple[Any, ...]]) -> Iterator[dict[str, Any]]:

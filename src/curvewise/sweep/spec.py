@@ -7,7 +7,9 @@ from os import PathLike
 from pathlib import Path
 from typing import Annotated, Any, Self
 
+import torch
 from pydantic import (
+    AfterValidator,
     BaseModel,
     BeforeValidator,
     ConfigDict,
@@ -17,29 +19,105 @@ from pydantic import (
     field_validator,
     model_validator,
 )
+from pydantic_core import PydanticCustomError
 
-from curvewise.base.errors import InputError, did_you_mean
+from curvewise.base.errors import InputError, did_you_mean, require, require_type
 from curvewise.losses.registry import METHODS
+from curvewise.networks.architectures import MLP
+from curvewise.networks.registry import TIMM, build_network
 from curvewise.sweep.grid import (
     MOST_RUNS,
+    Findings,
     MethodGrid,
     base_recipe,
     read_method,
     read_recipe,
-    unfit_lambda,
+    require_distinct,
+    require_lambda,
 )
 from curvewise.sweep.plan import PlannedRun
-from curvewise.sweep.spec import (
-    DataSettings,
-    Features,
-    expanded_task,
-    listed,
-    require_distinct,
-    require_network,
-    seed_list,
-)
 
 SEED_STRIDE = 10_000  # seeds of weights and lambda are this times the seed, plus the number
+PAIRS_OF_TEN = ("fashion-mnist", "cifar10")
+CLOSED: ConfigDict = {"frozen": True, "extra": "forbid", "allow_inf_nan": False}
+
+
+def expanded_task(text: str) -> list[str]:
+    """Return the 45 pairs that NAME:pairs stands for, any other task as it is.
+
+    >>> pairs = expanded_task("cifar10:pairs")
+    >>> len(pairs), pairs[0], pairs[-1]
+    (45, 'cifar10:0/1', 'cifar10:8/9')
+    """
+    name, _, argument = text.partition(":")
+    if argument == "pairs" and name in PAIRS_OF_TEN:
+        return [f"{name}:{first}/{second}" for first, second in combinations(range(10), 2)]
+    near = did_you_mean(name, PAIRS_OF_TEN) if argument == "pairs" else ""  # or a folder's name
+    require(not near, f"NAME:pairs is for {' and '.join(PAIRS_OF_TEN)}, got {text!r}{near}")
+    return [text]
+
+
+def _listed(value: Any) -> Any:
+    """Return a scalar as a list of one; a list must hold something."""
+    require(value not in ([], ()), "must list at least one value, got []")
+    return value if isinstance(value, list | tuple) else [value]
+
+
+def _seeds(value: Any) -> Any:
+    """Return a list of seeds; a number alone could be meant as one seed, or as how many."""
+    if not isinstance(value, list | tuple):
+        raise PydanticCustomError("seeds", "must be a list, such as [0, 1, 2]")
+    return _listed(value)
+
+
+def _distinct(values: tuple[Any, ...]) -> tuple[Any, ...]:
+    require_distinct(values)
+    return values
+
+
+def _distinct_tasks(tasks: tuple[str, ...]) -> tuple[str, ...]:
+    require_distinct(task for text in tasks for task in expanded_task(text))
+    return tasks
+
+
+Text = Annotated[str, Field(strict=True, min_length=1)]
+Beta = Annotated[float | None, Field(strict=True, ge=1)]
+Seed = Annotated[int, Field(strict=True, ge=0, le=10**9)]
+Number = Annotated[float, Field(strict=True)]
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(**CLOSED, strict=True)
+
+
+class DataSettings(_Section):
+    """How the sources are read, where they must be told; see `load_task`."""
+
+    target: str | None = None
+    positive: str | None = None
+    group: str | None = None
+    image_size: int | None = Field(default=None, ge=1)
+
+
+class Features(_Section):
+    """What the networks see instead of the data: principal components, or a backbone's output.
+
+    With both it is the principal components of the backbone's output. `size` is the side in pixels
+    that images are resized to for the backbone.
+    """
+
+    pca: int | None = Field(default=None, ge=1)
+    embed: str | None = Field(default=None, min_length=1)
+    size: int | None = Field(default=None, ge=8)
+
+    @model_validator(mode="after")
+    def _size_needs_embed(self) -> Self:
+        if self.size is not None and self.embed is None:
+            raise ValueError(f"size goes together with embed, got size = {self.size} alone")
+        return self
+
+
+SECTIONS: dict[str, type[BaseModel]] = {"data": DataSettings, "features": Features}
 
 
 class Spec(BaseModel):
@@ -51,46 +129,44 @@ class Spec(BaseModel):
     (100, {'omega': 0.5, 'gamma': 0.0, 'tau': 0.0})
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+    model_config = CLOSED
 
-    name: str = Field("sweep", strict=True, min_length=1)
-    tasks: Annotated[
-        tuple[Annotated[str, Field(strict=True, min_length=1)], ...], BeforeValidator(listed)
-    ]
-    betas: Annotated[
-        tuple[Annotated[float | None, Field(strict=True, ge=1)], ...], BeforeValidator(listed)
-    ] = (None,)
-    seeds: Annotated[
-        tuple[Annotated[int, Field(strict=True, ge=0, le=10**9)], ...], BeforeValidator(seed_list)
-    ] = (0,)
+    name: Text = "sweep"
+    tasks: Annotated[tuple[Text, ...], BeforeValidator(_listed), AfterValidator(_distinct_tasks)]
+    betas: Annotated[tuple[Beta, ...], BeforeValidator(_listed), AfterValidator(_distinct)] = (
+        None,
+    )
+    seeds: Annotated[tuple[Seed, ...], BeforeValidator(_seeds), AfterValidator(_distinct)] = (0,)
     validation: float | None = Field(None, strict=True, gt=0, lt=1)
     data: DataSettings = DataSettings()
     features: Features = Features()
     network: dict[str, Any] = Field({"name": None}, validate_default=True)
-    recipe: dict[str, Any] = Field({}, validate_default=True)
+    recipe: Annotated[dict[str, Any], AfterValidator(read_recipe)] = Field(
+        {}, validate_default=True
+    )
     methods: tuple[MethodGrid, ...]
-    evaluate: dict[str, Annotated[float, Field(strict=True)]] = {}
+    evaluate: dict[str, Number] = {}
 
-    def __init__(self, **given: Any) -> None:
+    def __init__(self, **values: Any) -> None:
         try:
-            super().__init__(**given)
+            super().__init__(**values)
         except ValidationError as error:
             raise InputError(_sentence(error)) from None
 
     @classmethod
-    def from_dict(cls, given: Mapping[str, Any]) -> "Spec":
+    def from_dict(cls, values: Mapping[str, Any]) -> "Spec":
         """Return the spec of plain data, as TOML or JSON gives them."""
-        if not isinstance(given, Mapping):
-            raise InputError(f"a spec must be a table, got {given!r}")
-        return cls(**{str(key): value for key, value in given.items()})
+        require(isinstance(values, Mapping), f"a spec must be a table, got {values!r}")
+        return cls(**{str(key): value for key, value in values.items()})
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data, ready for JSON, that `from_dict` makes the same spec of."""
         plain = self.model_dump(mode="json", exclude={"methods"})
-        plain["data"] = self.data.model_dump(exclude_none=True)
-        plain["features"] = self.features.model_dump(exclude_none=True)
-        plain["methods"] = [grid.to_dict() for grid in self.methods]
-        return plain
+        return plain | self._sources() | {"methods": [grid.to_dict() for grid in self.methods]}
+
+    def _sources(self) -> dict[str, Any]:
+        """Return what is told of data and features."""
+        return {name: getattr(self, name).model_dump(exclude_none=True) for name in SECTIONS}
 
     @property
     def all_tasks(self) -> tuple[str, ...]:
@@ -105,12 +181,8 @@ class Spec(BaseModel):
 
     def runs(self) -> list[PlannedRun]:
         """Return all runs, by task, beta, seed, method and number in this order."""
-        shared: dict[str, Any] = {
-            "network": self.network,
-            "features": self.features.model_dump(exclude_none=True),
-            "validation": self.validation,
-            "data": self.data.model_dump(exclude_none=True),
-        }
+        shared: dict[str, Any] = {"network": self.network, "validation": self.validation}
+        shared |= self._sources()
         points = {seed: self._points(seed) for seed in self.seeds}
         return [
             PlannedRun(task=task, beta=beta, seed=seed, **point, **shared)
@@ -122,105 +194,67 @@ class Spec(BaseModel):
 
     def _points(self, seed: int) -> list[dict[str, Any]]:
         """Return what the runs of every task and beta have in common at a seed."""
-        base = base_recipe(self.recipe)
-        found = []
+        base, points = base_recipe(self.recipe), []
         for grid in self.methods:
             recipes: dict[str, dict[str, Any]] = {}
             for number, (settings, change) in enumerate(grid.points()):
                 key = repr(change)
                 if key not in recipes:
                     recipes[key] = base.changed(**change).model_dump(mode="json")
-                own = SEED_STRIDE * seed + number
-                seeds = {"seed_weights": own, "seed_order": seed, "seed_lambda": own}
-                found.append(
-                    {
-                        "label": grid.label,
-                        "method": grid.method,
-                        "settings": settings,
-                        "recipe": {**recipes[key], **seeds},
-                        "evaluate": self._evaluated_at(grid.method, settings),
-                        "number": number,
-                    }
-                )
-        return found
-
-    def _evaluated_at(self, method: str, settings: Mapping[str, Any]) -> dict[str, float]:
-        """Return the part of `evaluate` that changes what a run is scored at."""
-        if not METHODS[method].scored_at_lambda:
-            return {}
-        return {n: v for n, v in self.evaluate.items() if isinstance(settings[n], str)}
-
-    @field_validator("tasks")
-    @classmethod
-    def _check_tasks(cls, tasks: tuple[str, ...]) -> tuple[str, ...]:
-        require_distinct(task for text in tasks for task in expanded_task(text))
-        return tasks
-
-    @field_validator("betas", "seeds")
-    @classmethod
-    def _checkrequire_distinct(cls, values: tuple[Any, ...]) -> tuple[Any, ...]:
-        require_distinct(values)
-        return values
+                drawn = SEED_STRIDE * seed + number
+                seeds = {"seed_weights": drawn, "seed_order": seed, "seed_lambda": drawn}
+                point: dict[str, Any] = {"label": grid.label, "method": grid.method}
+                point |= {"settings": settings, "recipe": recipes[key] | seeds, "number": number}
+                at = self.evaluate.items() if METHODS[grid.method].scored_at_lambda else ()
+                point["evaluate"] = {n: value for n, value in at if isinstance(settings[n], str)}
+                points.append(point)
+        return points
 
     @field_validator("network")
     @classmethod
     def _check_network(cls, network: dict[str, Any], info: ValidationInfo) -> dict[str, Any]:
         features = info.data.get("features", Features())
-        given = {"name": None, **network}
-        require_network(given, on_features=features != Features())
-        return given
-
-    @field_validator("recipe")
-    @classmethod
-    def _check_recipe(cls, recipe: dict[str, Any]) -> dict[str, Any]:
-        return read_recipe(recipe)
+        _require_network({"name": None, **network}, on_features=features != Features())
+        return {"name": None, **network}
 
     @field_validator("methods", mode="plain")
     @classmethod
-    def _read_methods(cls, given: Any, info: ValidationInfo) -> tuple[MethodGrid, ...]:
-        if not isinstance(given, list | tuple) or not given:
-            raise ValueError(f"must be a list of at least one [[methods]] table, got {given!r}")
+    def _read_methods(cls, entries: Any, info: ValidationInfo) -> tuple[MethodGrid, ...]:
+        tables = isinstance(entries, list | tuple) and entries
+        require(tables, f"must be a list of at least one [[methods]] table, got {entries!r}")
         base = base_recipe(info.data["recipe"]) if "recipe" in info.data else None
-        grids, findings = [], []
-        for number, entry in enumerate(given, 1):
-            try:
+        grids, findings = [], Findings()
+        for number, entry in enumerate(entries, 1):
+            name = entry.get("method", "?") if isinstance(entry, Mapping) else "?"
+            with findings.noting(f"number {number} ({name}): "):
                 grids.append(read_method(entry, base))
-            except InputError as error:
-                name = entry.get("method", "?") if isinstance(entry, Mapping) else "?"
-                findings.append(f"number {number} ({name}): {error}")
-        labels = [grid.label for grid in grids]
-        findings += [
-            f"labels must differ, got {label!r} twice; give each its own label"
-            for label in dict.fromkeys(label for label in labels if labels.count(label) > 1)
-        ]
-        if findings:
-            raise ValueError("; ".join(findings))
+        with findings.noting():
+            require_distinct((grid.label for grid in grids), "labels")
+        findings.require_none()
         return tuple(grids)
 
     @field_validator("evaluate")
     @classmethod
     def _check_evaluate(cls, evaluate: dict[str, float], info: ValidationInfo) -> dict[str, float]:
-        findings = [
-            finding
-            for name, value in evaluate.items()
-            if (finding := unfit_lambda(name, value, info.data.get("methods")))
-        ]
-        if findings:
-            raise ValueError("; ".join(findings))
+        findings = Findings()
+        for name, value in evaluate.items():
+            with findings.noting():
+                require_lambda(name, value, info.data.get("methods"))
+        findings.require_none()
         return evaluate
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
-        if self.size > MOST_RUNS:
-            raise ValueError(f"a sweep may have {MOST_RUNS:,} runs at most, got {self.size:,}")
+        most = f"a sweep may have {MOST_RUNS:,} runs at most, got {self.size:,}"
+        require(self.size <= MOST_RUNS, most)
         base = base_recipe(self.recipe)
         for first, second in combinations(self.methods, 2):
             shared = first.shared_point(second, base)
-            if shared is not None:
-                raise ValueError(
-                    f"methods must not share a run, but {first.label!r} and {second.label!r} "
-                    f"both have {first.method} with {shared}"
-                )
+            require(
+                shared is None,
+                f"methods must not share a run, but {first.label!r} and {second.label!r} both "
+                f"have {first.method} with {shared}",
+            )
         return self
 
 
@@ -231,27 +265,47 @@ def read_spec(path: str | PathLike[str]) -> Spec:
     """
     try:
         text = Path(path).read_bytes().decode("utf-8")
-        given = tomllib.loads(text)
+        values = tomllib.loads(text)
     except OSError as error:
         raise InputError(f"cannot read the spec {path}: {error.strerror or error}") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise InputError(f"{path} must be a TOML file in UTF-8: {error}") from None
     try:
-        return Spec.from_dict({"name": Path(path).stem, **given})
+        return Spec.from_dict({"name": Path(path).stem, **values})
     except InputError as error:
         raise InputError(f"{path}: {error}") from None
 
 
+def _require_network(network: Mapping[str, Any], *, on_features: bool) -> None:
+    """Raise unless the network can be built; on the "meta" device that costs no memory."""
+    options = dict(network)
+    name, weights = options.pop("name"), options.pop("weights", None)
+    if weights is not None and not (isinstance(weights, str) and isinstance(name, str)):
+        raise InputError(f"weights must be a file for a named network, got {weights!r}")
+    if name is None:
+        require(not options, f"needs a name to take {', '.join(options)}, got none")
+        return
+    require_type("name", name, str)
+    network_made = None
+    # Those that read weights or packages only a machine that trains must have.
+    if not (name.startswith(TIMM) or options.get("pretrained")):
+        with torch.device("meta"):
+            shape = (8,) if name == "mlp" else (3, 64, 64)
+            network_made = build_network(name, in_shape=shape, **options)
+    if on_features:
+        sentence = f"must be an mlp when there are [features], got {name!r}"
+        require(isinstance(network_made, MLP), sentence)
+
+
 def _sentence(error: ValidationError) -> str:
     """Return all of pydantic's findings in one sentence of ours."""
-    sections: dict[str, type[BaseModel]] = {"data": DataSettings, "features": Features}
     findings = []
     for detail in error.errors():
         place = [str(part) for part in detail["loc"]]
         name = ".".join(place)
         message = detail["msg"].removeprefix("Value error, ").removeprefix("recipe: ")
         if detail["type"] == "extra_forbidden":
-            known = list(sections.get(place[0], Spec).model_fields)
+            known = list(SECTIONS.get(place[0], Spec).model_fields)
             findings.append(f"{name!r} is no setting{did_you_mean(place[-1], known)}")
         elif detail["type"] == "missing":
             findings.append(f"{name} must be given")
