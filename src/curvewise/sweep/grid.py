@@ -155,24 +155,23 @@ def read_method(entry: Any, base: Recipe | None) -> MethodGrid:
 
 def read_recipe(given: Mapping[str, Any]) -> dict[str, Any]:
     """Return the plain data of `base_recipe` in one form, once they are known to make a recipe."""
-    findings, values = Findings(), {"preset": DEFAULT_PRESET}
-    for name, value in given.items():
+    findings = Findings()
+    values = {name: normal_recipe_value(name, value) for name, value in given.items()}
+    for name in (name for name in values if name != "preset"):
         with findings.noting():
-            if name != "preset":
-                _require_free(name)
-                hint = did_you_mean(name, RECIPE_SETTINGS)
-                require(name in RECIPE_SETTINGS, f"{name!r} is no setting{hint}")
-            values[name] = normal_recipe_value(name, value)
+            _require_free(name)
+            hint = did_you_mean(name, RECIPE_SETTINGS)
+            require(name in RECIPE_SETTINGS, f"{name!r} is no setting{hint}")
     with findings.noting():
         base_recipe(values)
     findings.require_none()
-    return values
+    return {"preset": DEFAULT_PRESET, **values}
 
 
 def base_recipe(given: Mapping[str, Any]) -> Recipe:
-    """Return the recipe of what `read_recipe` returned: a preset with changes."""
-    changes = dict(given)
-    return preset(changes.pop("preset"), **changes)
+    """Return the recipe of plain data: a preset ("quick" unless named) with changes."""
+    changes = {name: normal_recipe_value(name, value) for name, value in given.items()}
+    return preset(changes.pop("preset", DEFAULT_PRESET), **changes)
 
 
 def normal_recipe_value(name: str, value: Any) -> Any:
