@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from curvewise.report.page_input import CopyTexts, PageInput, PageModel
+from curvewise.report.page_input import CopyTexts, Page, page_models as frame_of
 
 
 def page_models(
@@ -12,7 +12,7 @@ def page_models(
     betas: tuple = (100.0,),
     seeds: int = 1,
     ties: bool = False,
-) -> list[PageModel]:
+) -> list[dict]:
     """Two methods with two settings, the second method somewhat better."""
     found = []
     for beta in betas:
@@ -28,29 +28,29 @@ def page_models(
                         "tau": float(k) if method == 0 else f"0:3:{0.1 * k:.1f}",
                     }
                     found.append(
-                        PageModel(
-                            label,
-                            beta,
-                            seed,
-                            y,
-                            score,
-                            settings,
-                            log_odds=score - 1.5 if k % 2 == 0 else None,
-                            fill={"identity": f"{beta}-{seed}-{label}-{k}"},
-                            seconds=0.5,
-                            n_train=n,
-                        )
+                        {
+                            "method": label,
+                            "beta": beta,
+                            "seed": seed,
+                            "y": y,
+                            "score": score,
+                            "settings": settings,
+                            "log_odds": score - 1.5 if k % 2 == 0 else None,
+                            "fill": {"identity": f"{beta}-{seed}-{label}-{k}"},
+                            "seconds": 0.5,
+                            "n_train": n,
+                        }
                     )
     return found
 
 
-def page_input(models: list[PageModel] | None = None, **changes: object) -> PageInput:
+def page_input(models: list[dict] | None = None, **changes: object) -> Page:
     given = {
         "task": "digits:8",
         "class_names": ("not 8", "8"),
-        "models": page_models() if models is None else models,
+        "models": frame_of(page_models() if models is None else models),
         "train_counts": {100.0: (811, 8)},
         "copy": CopyTexts("predict {identity} --threshold={threshold}", "at({threshold})"),
         "provenance": [("command", "curvewise report")],
     }
-    return PageInput(**(given | changes))
+    return Page(**(given | changes))

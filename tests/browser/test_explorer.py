@@ -15,7 +15,7 @@ import curvewise as cw
 from command_line import command
 from curvewise.models.evaluate import measured_part
 from curvewise.models.operating import short_threshold
-from curvewise.report.page_curves import corners
+from curvewise.report.page_data import corners
 from curvewise.sweep.store import Store
 
 IDS = {
@@ -87,7 +87,8 @@ def test_ties_and_targets_on_corners_are_python_too(compared_page):
         n = int(rng.integers(3, 30))
         y = rng.permutation(np.arange(n) < rng.integers(1, n)).astype(int)
         score = (rng.integers(0, 6, n) / 2).astype(np.float32)  # many ties
-        found, curve = corners(y, score), cw.roc_curve(y, score)
+        curve = cw.roc_curve(y, score)
+        found = corners(curve, y == 1)
         rates = {
             "fpr": (found.false / found.false[-1]).tolist(),
             "tpr": (found.true / found.true[-1]).tolist(),

@@ -9,7 +9,7 @@ from scipy.stats import beta as beta_distribution
 import curvewise as cw
 from curvewise.models.evaluate import measured_part
 from curvewise.models.operating import short_threshold
-from curvewise.report.page_curves import corners
+from curvewise.report.page_data import corners
 from curvewise.sweep.store import Store
 
 
@@ -24,7 +24,7 @@ def test_a_typed_threshold_is_the_last_corner_that_reaches_it(compared_page, com
             score = score.astype(np.float64)
             t = round(float(rng.uniform(score.min() - 1, score.max() + 1)), 2)
             page.fill("#threshold", str(t))
-            kept = corners(y, score).thresholds
+            kept = corners(cw.roc_curve(y, score), y == 1).thresholds
             expected = float(kept[kept >= t].min())
             at = page.evaluate("String(curvewiseState.point.threshold)")
             assert float(at.replace("Infinity", "inf")) == expected

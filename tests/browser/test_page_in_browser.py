@@ -155,7 +155,7 @@ def test_names_from_data_are_shown_as_they_are(show, tmp_path):
     names = ("<b>no</b>", "<script>alert(1)</script>")
     models = page_models()
     for model in models:
-        model.settings["note"] = '=HYPERLINK("x")'
+        model["settings"]["note"] = '=HYPERLINK("x")'
     given = page_input(models, task="</script>", class_names=names)
     page = scrolled(show(write_page(given, tmp_path / "report.html")))
     assert names[1] in page.inner_text("#question")

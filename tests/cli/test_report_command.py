@@ -16,9 +16,9 @@ import curvewise as cw
 from command_line import command
 from curvewise.models.evaluate import MeasuredPart, measured_part
 from curvewise.models.predict import at_levels
-from curvewise.report import page_library
-from curvewise.report.from_model import model_input
-from curvewise.report.from_store import store_input
+from curvewise.report import page
+from curvewise.report.from_model import model_page
+from curvewise.report.from_store import store_page
 from curvewise.sweep.spec import Spec
 from curvewise.sweep.store import Store
 
@@ -106,17 +106,17 @@ def test_a_store_becomes_a_page(store, tmp_path):
 
 def test_scores_are_corrected_where_they_tell_enough(store):
     with Store(store, readonly=True) as opened:
-        given = store_input(opened, sweep="tiny", task="digits:8", beta=50.0)
+        given = store_page(opened, sweep="tiny", task="digits:8", beta=50.0)
         counts = {r.fingerprint: opened.problem(r.fingerprint).class_counts for r in opened.runs()}
     assert counts
-    for model in given.models:
+    for model in given.models.itertuples():
         settings = model.settings
-        if model.label in ("focal", "tau drawn, no FiLM") or settings.get("gamma", 0) != 0:
+        if model.method in ("focal", "tau drawn, no FiLM") or settings.get("gamma", 0) != 0:
             assert model.log_odds is None
             continue
         # With gamma = 0: alpha = z1 - z0 - tau log(beta), less what weights and the prior moved.
         n0, n1 = given.train_counts[50.0]
-        tau = 3.0 if model.label == "VS + LCT" else settings["tau"]
+        tau = 3.0 if model.method == "VS + LCT" else settings["tau"]
         omega = settings["omega"]
         share = np.mean(model.y)
         expected = (
@@ -128,10 +128,10 @@ def test_scores_are_corrected_where_they_tell_enough(store):
 
 def test_commands_are_there_where_train_has_the_method(store):
     with Store(store, readonly=True) as opened:
-        given = store_input(opened, sweep="tiny", task="digits:8", beta=50.0)
-    for model in given.models:
-        assert ("train" in model.fill) == (model.label in ("VS", "VS + LCT"))
-    sam = next(model for model in given.models if model.settings.get("rho") == 0.1)
+        given = store_page(opened, sweep="tiny", task="digits:8", beta=50.0)
+    for model in given.models.itertuples():
+        assert ("train" in model.fill) == (model.method in ("VS", "VS + LCT"))
+    sam = next(model for model in given.models.itertuples() if model.settings.get("rho") == 0.1)
     text = sam.fill["train"]
     assert "--tau 0:3:0.33" in text
     assert "--set rho=0.1" in text
@@ -179,8 +179,8 @@ def test_a_copied_command_trains_the_very_model(photos, monkeypatch):
     words = ("sweep", "run", "images.toml", "--executor", "serial", "--data-dir", ".")
     assert command(*words, "--cache-dir", "cache").code == 0
     with Store("images.db", readonly=True) as opened:
-        given = store_input(opened)
-    for model in given.models[1:]:  # VS with a seed that is not the first, and LCT
+        given = store_page(opened)
+    for model in given.models[1:].itertuples():  # VS with a seed that is not the first, and LCT
         assert model.fill["again"] == "train this one again"
         words = (*shlex.split(model.fill["train"])[1:], "--data-dir", ".", "--cache-dir", "cache")
         ended = command(*words)
@@ -192,9 +192,9 @@ def test_a_copied_command_trains_the_very_model(photos, monkeypatch):
 
 def test_a_copied_command_on_features_says_that_it_trains_another(store, tmp_path, monkeypatch):
     with Store(store, readonly=True) as opened:
-        given = store_input(opened, sweep="tiny", task="digits:8", beta=50.0)
+        given = store_page(opened, sweep="tiny", task="digits:8", beta=50.0)
     monkeypatch.chdir(tmp_path)
-    model = next(model for model in given.models if model.label == "VS + LCT")
+    model = next(model for model in given.models.itertuples() if model.method == "VS + LCT")
     assert "its AUC will differ" in model.fill["again"]
     assert command(*shlex.split(model.fill["train"])[1:]).code == 0
     trained = cw.load(tmp_path / model.fill["folder"] / "model.safetensors")
@@ -235,8 +235,8 @@ def test_probabilities_of_a_model_are_its_own():
     )
     rows = rng.permutation(len(task.y_test))[:200]
     part = MeasuredPart(task.x_test[rows], task.y_test[rows])
-    given = model_input(at_levels(model, part, tau=1.2), Path("m"), "digits:8")
-    at = given.models[given.chosen]
+    given = model_page(at_levels(model, part, tau=1.2), Path("m"), "digits:8")
+    at = given.models.iloc[given.chosen]
     assert at.settings == {"omega": 0.7, "gamma": 0.2, "tau": 1.2}
     share = float(part.y.mean())
     p = model.probabilities(part.x, prior=share, tau=1.2)
@@ -267,29 +267,29 @@ def operated(**changes):
 def test_a_models_own_point_is_that_of_its_lambda():
     model, task, point = operated()
     part = MeasuredPart(task.x_test, task.y_test)
-    given = model_input(at_levels(model, part), Path("m"), "digits:8")
+    given = model_page(at_levels(model, part), Path("m"), "digits:8")
     own = given.own_point
-    assert given.models[own.model].settings["tau"] == 3.0
+    assert given.models.iloc[own.model].settings["tau"] == 3.0
     assert own.threshold == point.threshold
     assert own.rule.startswith("chosen by train for FPR at most 0.05 on these very samples")
-    called = np.asarray(given.models[own.model].score) >= point.threshold
+    called = np.asarray(given.models.iloc[own.model].score) >= point.threshold
     assert called[task.y_test == 1].sum() == point.true_positives
     assert called[task.y_test == 0].sum() == point.false_positives
     # Scored at lower gamma, as a value was chosen, the point is that of another lambda.
-    given = model_input(at_levels(model, part, gamma=0.1), Path("m"), "digits:8")
-    assert given.models[given.own_point.model].settings["gamma"] == pytest.approx(0.4)
+    given = model_page(at_levels(model, part, gamma=0.1), Path("m"), "digits:8")
+    assert given.models.iloc[given.own_point.model].settings["gamma"] == pytest.approx(0.4)
     # Other samples, another part, nothing called positive, another lambda, no point at all.
     few = MeasuredPart(task.x_test[:300], task.y_test[:300])
-    own = model_input(at_levels(model, few), Path("m"), "digits:8").own_point
+    own = model_page(at_levels(model, few), Path("m"), "digits:8").own_point
     assert own.rule == "chosen by train for FPR at most 0.05 on the model's test part"
     model, _, _ = operated(measured_on="validation part", threshold=None)
-    own = model_input(at_levels(model, part), Path("m"), "digits:8").own_point
+    own = model_page(at_levels(model, part), Path("m"), "digits:8").own_point
     assert own.rule.endswith("on the model's validation part")
     assert own.threshold == np.inf
     model.record["operating_point"]["lambda"]["gamma"] = 0.2
-    assert model_input(at_levels(model, part), Path("m"), "digits:8").own_point is None
+    assert model_page(at_levels(model, part), Path("m"), "digits:8").own_point is None
     del model.record["operating_point"]
-    assert model_input(at_levels(model, part), Path("m"), "digits:8").own_point is None
+    assert model_page(at_levels(model, part), Path("m"), "digits:8").own_point is None
 
 
 @pytest.mark.parametrize("reduction", ["weighted_mean", "expected_mean"])
@@ -314,7 +314,7 @@ def test_evaluate_leaves_a_page_too(table, tmp_path):
 
 
 def test_without_plotly_other_commands_go_on(table, tmp_path, monkeypatch):
-    monkeypatch.setattr(page_library, "has_plotly", lambda: False)
+    monkeypatch.setattr(page, "find_spec", lambda name: None)
     words = ("evaluate", f"table:{table}", "--model", table.parent / "model", "--out")
     ended = command(*words, tmp_path / "again", "--json")
     assert ended.code == 0
@@ -323,10 +323,10 @@ def test_without_plotly_other_commands_go_on(table, tmp_path, monkeypatch):
         "metrics.json",
         "roc.png",
     ]
-    page_library.plotly_script.cache_clear()
+    page.plotly_script.cache_clear()
     monkeypatch.setitem(sys.modules, "plotly.offline", None)
     ended = command("report", table.parent / "model", "-o", tmp_path / "report.html")
-    page_library.plotly_script.cache_clear()
+    page.plotly_script.cache_clear()
     assert ended.code == 2
     assert "pip install" in ended.err
 

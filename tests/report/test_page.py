@@ -10,7 +10,7 @@ from html.parser import HTMLParser
 import pytest
 
 from curvewise.base.errors import InputError
-from curvewise.report import page, page_library
+from curvewise.report import page
 from curvewise.report.page import json_for_html, page_html, write_page
 from page_samples import page_input, page_models
 
@@ -43,8 +43,8 @@ class Reader(HTMLParser):
 def read():
     models = page_models()
     for model in models:
-        model.settings[EVIL[1]] = EVIL[0]
-        model.fill["identity"] = EVIL[1]
+        model["settings"][EVIL[1]] = EVIL[0]
+        model["fill"]["identity"] = EVIL[1]
     given = page_input(models, task=EVIL[0], class_names=EVIL, provenance=[("command", EVIL[1])])
     reader = Reader()
     reader.feed(page_html(given))
@@ -112,40 +112,18 @@ def test_a_page_is_complete_or_not_there(tmp_path, monkeypatch):
 
 
 def test_without_plotly_it_says_how_to_install_it(monkeypatch):
-    page_library.plotly_script.cache_clear()
+    page.plotly_script.cache_clear()
     monkeypatch.setitem(sys.modules, "plotly.offline", None)
     with pytest.raises(InputError, match=re.escape('pip install "curvewise[report]"')):
         page_html(page_input())
 
 
 def test_a_library_that_would_end_its_element_is_refused(monkeypatch):
-    page_library.plotly_script.cache_clear()
+    page.plotly_script.cache_clear()
     monkeypatch.setattr("plotly.offline.get_plotlyjs", lambda: "'</SCRIPT>'")
     with pytest.raises(InputError, match="would end it"):
         page_html(page_input())
-    page_library.plotly_script.cache_clear()
-
-
-def test_the_installed_library_starts_three_traces_and_is_otherwise_as_it_came():
-    whole = page_library.without_upload(pytest.importorskip("plotly.offline").get_plotlyjs())
-    page_library.plotly_script.cache_clear()
-    few = page_library.plotly_script()
-    assert few != whole  # else the page loads in twice the time: mend the search for the list
-    start = next(i for i, (a, b) in enumerate(zip(few, whole, strict=False)) if a != b)
-    dropped = len(whole) - len(few)
-    assert few[start:] == whole[start + dropped :]
-    assert re.fullmatch(r"(,[\w$]+\(\))+", "," + whole[start : start + dropped].strip(","))
-    # A list that lacks a kind which the page draws is left alone.
-    assert page_library.registering_only(whole, {"bar", "unheard"}) == whole
-
-
-def test_the_library_knows_no_server_for_charts(read):
-    library = read.scripts[2]
-    assert re.findall(r'plotlyServerURL:\{[^}]*dflt:"([^"]*)"', library) == [""]
-    assert not re.search(r"https?://[\w.]*(cloud|chart-studio)\b", library)
-    # What is left are a link's own click and an offer of WebGL, which no chart here needs.
-    opened = re.findall(r"window\.open\((.{10})", library)
-    assert [each for each in opened if each not in ("this.href.", '"https://g')] == []
+    page.plotly_script.cache_clear()
 
 
 def test_the_scripts_stay_short():

@@ -14,10 +14,16 @@ from sklearn.metrics import average_precision_score, brier_score_loss, roc_auc_s
 import curvewise as cw
 from curvewise.base.errors import InputError
 from curvewise.report.page_answer import answer, difference, warnings_of
-from curvewise.report.page_curves import corner_at, corners, packed_corners
-from curvewise.report.page_data import GRID, RECALL, page_data
-from curvewise.report.page_input import OwnPoint, PageModel
-from curvewise.report.page_settings import setting_number
+from curvewise.report.page_data import (
+    GRID,
+    RECALL,
+    corner_at,
+    corners,
+    packed_corners,
+    page_data,
+    setting_number,
+)
+from curvewise.report.page_input import OwnPoint
 from curvewise.roc.metrics import histogram, probability, reliability
 from page_samples import page_input, page_models
 
@@ -31,13 +37,17 @@ def samples(rng, ties):
     return y.astype(int), score.astype(np.float32)
 
 
+def cornered(y, score, keep_at=None):
+    return corners(cw.roc_curve(y, score), np.asarray(y) == 1, keep_at)
+
+
 @settings(max_examples=150, deadline=None)
 @given(labelled, st.booleans())
 def test_corners_are_points_of_the_curve_with_its_area(rng, ties):
     y, score = samples(rng, ties)
     fpr, tpr, thresholds = roc_curve(y, score, drop_intermediate=False)
     every = set(zip(fpr.tolist(), tpr.tolist(), thresholds.tolist(), strict=True))
-    found = corners(y, score)
+    found = cornered(y, score)
     rates = found.false / (y == 0).sum(), found.true / y.sum()
     assert set(zip(*(each.tolist() for each in (*rates, found.thresholds)), strict=True)) <= every
     assert np.trapezoid(rates[1], rates[0]) == pytest.approx(roc_auc_score(y, score), abs=1e-12)
@@ -47,12 +57,12 @@ def test_corners_are_points_of_the_curve_with_its_area(rng, ties):
 @given(labelled, st.booleans(), st.floats(-4, 6))
 def test_the_point_of_a_kept_threshold_calls_its_samples(rng, ties, threshold):
     y, score = samples(rng, ties)
-    found = corners(y, score, threshold)
+    found = cornered(y, score, threshold)
     at = corner_at(found.thresholds, threshold)
     called = [float(each) >= threshold for each in score]
     assert found.true[at] == sum(label for label, yes in zip(y, called, strict=True) if yes)
     assert found.false[at] == sum(1 - label for label, yes in zip(y, called, strict=True) if yes)
-    assert len(found.true) - len(corners(y, score).true) in (0, 1)
+    assert len(found.true) - len(cornered(y, score).true) in (0, 1)
 
 
 def chosen(found, rule, value, share):
@@ -80,7 +90,7 @@ def test_no_rule_ever_chooses_a_point_that_was_left_out(rng, ties, value, rule):
     y, score = samples(rng, ties)
     value = value * 30 if rule == "cost_ratio" else value
     expected = cw.choose_operating_point(y, score, **{rule: value}).threshold
-    assert chosen(corners(y, score), rule, value, y.mean()) == expected
+    assert chosen(cornered(y, score), rule, value, y.mean()) == expected
 
 
 def unpacked(packed):
@@ -100,7 +110,7 @@ def unpacked(packed):
 def test_packed_corners_come_back_exactly(kind):
     rng = np.random.default_rng(0)
     y = np.arange(300) % 7 == 0
-    curves = [corners(y, (rng.normal(size=300) + y).astype(kind)) for _ in range(3)]
+    curves = [cornered(y, (rng.normal(size=300) + y).astype(kind)) for _ in range(3)]
     packed = packed_corners(curves)
     assert packed["bytes"] == np.dtype(kind).itemsize
     for curve, false, true, thresholds in zip(curves, *unpacked(packed), strict=True):
@@ -112,7 +122,7 @@ def test_packed_corners_come_back_exactly(kind):
 def test_metrics_of_every_model():
     given = page_input(page_models(ties=True))
     data = page_data(given)
-    for model, row in zip(given.models, data["models"], strict=True):
+    for model, row in zip(given.models.itertuples(), data["models"], strict=True):
         y, score = model.y, model.score
         assert row["auc"] == pytest.approx(roc_auc_score(y, score), abs=1e-6)
         assert row["average_precision"] == pytest.approx(
@@ -156,7 +166,7 @@ def test_bands_average_the_curves_of_a_method():
     given = page_input()
     data = page_data(given)
     place = int(np.argmin(np.abs(GRID - 0.2)))
-    own = [model for model in given.models if model.label == "VS"]
+    own = [model for model in given.models.itertuples() if model.method == "VS"]
     rates = []
     for model in own:
         fpr, tpr, _ = roc_curve(model.y, model.score, drop_intermediate=False)
@@ -182,7 +192,9 @@ def test_panels_fit_as_numpy_does():
     given = page_input(page_models(models=8))
     data = page_data(given)
     (panel,) = (p for p in data["panels"] if p["method"] == 0 and p["setting"] == "tau")
-    x = np.array([model.settings["tau"] for model in given.models if model.label == "VS"])
+    x = np.array(
+        [model.settings["tau"] for model in given.models.itertuples() if model.method == "VS"]
+    )
     y = np.array([row["auc"] for row in data["models"] if row["method"] == 0])
     coefficients = np.polyfit(x, y, 2)
     left = y - np.polyval(coefficients, x)
@@ -200,22 +212,23 @@ def test_settings_as_numbers():
     assert setting_number(2) == 2.0
 
 
+def measured(**changes):
+    """Models as the answer takes them, with their areas by scikit-learn."""
+    models = page_input(page_models(**changes)).models.assign(task="digits:8")
+    areas = [roc_auc_score(model.y, model.score) for model in models.itertuples()]
+    return models.assign(auc=areas)
+
+
 def test_the_answer_has_the_corrected_interval():
-    given = page_input(page_models(seeds=4))
-    cells = given.cells(100.0)
-    means = {
-        label: np.array(
-            [np.mean([roc_auc_score(c.y, s) for s in np.asarray(c.scores[label])]) for c in cells]
-        )
-        for label in ("VS", "VS + LCT")
-    }
-    d = means["VS + LCT"] - means["VS"]
+    models = measured(seeds=4)
+    means = models.groupby(["method", "seed"])["auc"].mean()
+    d = (means["VS + LCT"] - means["VS"]).to_numpy()
     half = student.ppf(0.975, 3) * d.std(ddof=1) * np.sqrt(1 / 4 + 400 / 400)
-    found = difference(cells, "VS + LCT", "VS")
+    found = difference(models, "VS + LCT", "VS")
     assert (found.value, found.low, found.high) == pytest.approx(
         (d.mean(), d.mean() - half, d.mean() + half)
     )
-    first, second = answer(cells)
+    first, second = answer(models)
     assert first.startswith("VS + LCT has the higher mean AUC")
     assert f"{d.mean():+.4f}" in second
     assert "4 subsamples" in second
@@ -223,25 +236,21 @@ def test_the_answer_has_the_corrected_interval():
 
 
 def test_the_answer_on_one_subsample_is_delongs():
-    cells = page_input().cells(100.0)
-    areas = {label: cells[0].areas[label] for label in ("VS", "VS + LCT")}
-    medians = {
-        label: np.asarray(cells[0].scores[label])[np.argsort(values)[1]]
-        for label, values in areas.items()
-    }
-    expected = cw.compare_auc(cells[0].y, medians["VS + LCT"], medians["VS"])
-    found = difference(cells, "VS + LCT", "VS")
+    models = measured()
+    scores = {}
+    for method, own in models.groupby("method"):
+        scores[method] = own.sort_values("auc")["score"].iloc[1]  # of four, the lower median
+    expected = cw.compare_auc(models["y"].iloc[0], scores["VS + LCT"], scores["VS"])
+    found = difference(models, "VS + LCT", "VS")
     assert (found.low, found.high) == (expected.low, expected.high)
-    assert f"{expected.difference:+.4f}" in answer(cells)[1]
+    assert f"{expected.difference:+.4f}" in answer(models)[1]
 
 
 def test_few_positives_are_a_warning():
-    few = warnings_of(page_input(page_models(n=2000, share=0.01)).cells(100.0))
+    few = warnings_of(measured(n=2000, share=0.01))
     assert [text for text in few if "only 20 positives" in text]
-    assert warnings_of(page_input(page_models(n=2000, share=0.2)).cells(100.0)) == []
-    assert (
-        "999 negatives" in warnings_of(page_input(page_models(n=1999, share=0.5)).cells(100.0))[0]
-    )
+    assert warnings_of(measured(n=2000, share=0.2)) == []
+    assert "999 negatives" in warnings_of(measured(n=1999, share=0.5))[0]
 
 
 def test_several_betas_are_groups_of_their_own():
@@ -262,23 +271,35 @@ def test_one_model_at_several_tau_answers_for_the_chosen_one():
     y = np.arange(100) % 4 == 0
     rng = np.random.default_rng(0)
     models = [
-        PageModel("VS + LCT", 9.0, 0, y, rng.normal(size=100) + y, {"tau": tau})
+        {
+            "method": "VS + LCT",
+            "beta": 9.0,
+            "y": y,
+            "score": rng.normal(size=100) + y,
+            "settings": {"tau": tau},
+        }
         for tau in (0.0, 1.5, 3.0)
     ]
     data = page_data(page_input(models, swept="tau", chosen=1))
     assert data["bands"] == []
     assert data["groups"][0]["about"] == "At tau = 1.5: "
-    assert f"{roc_auc_score(y, models[1].score):.4f}" in data["groups"][0]["answer"][0]
+    assert f"{roc_auc_score(y, models[1]['score']):.4f}" in data["groups"][0]["answer"][0]
 
 
 def test_an_own_point_is_told_and_has_its_corner():
     y = np.arange(200) % 4 == 0
     rng = np.random.default_rng(4)
     models = [
-        PageModel("VS + LCT", 9.0, 0, y, (rng.normal(size=200) + y).round(3), {"tau": tau})
+        {
+            "method": "VS + LCT",
+            "beta": 9.0,
+            "y": y,
+            "score": (rng.normal(size=200) + y).round(3),
+            "settings": {"tau": tau},
+        }
         for tau in (0.0, 1.5, 3.0)
     ]
-    score = models[2].score
+    score = models[2]["score"]
     for threshold in (-9.0, 0.1234, 0.6, float(score[7]), 9.0):
         own = OwnPoint(2, threshold, f"{threshold:g}", "by hand")
         data = page_data(page_input(models, swept="tau", chosen=2, own_point=own))
@@ -313,6 +334,6 @@ def test_bad_input():
     with pytest.raises(InputError, match="at least one finished model"):
         page_input([])
     with pytest.raises(InputError, match="shape"):
-        page_input([PageModel("VS", None, 0, [0, 1], [0.5])])
+        page_input([{"method": "VS", "y": [0, 1], "score": [0.5]}])
     with pytest.raises(InputError, match="one of 8, got number 8"):
         page_input(own_point=OwnPoint(8, 0.0, "0", "by hand"))

@@ -73,7 +73,7 @@ def compare(
     task = loaded_task(source, data, beta=beta)
     from curvewise.paper.compare import compare as read_comparison, comparison_spec
     from curvewise.report.from_store import write_store_report
-    from curvewise.report.page_library import PAGE
+    from curvewise.report.page import PAGE
     from curvewise.sweep.problems import Problems
     from curvewise.sweep.run import sweep
     from curvewise.sweep.store import Store
@@ -228,28 +228,27 @@ def report(
         fit = " and ".join(f"{each}s" for each, options in OPTIONS.items() if option in options)
         allowed = name in PLACES or option in OPTIONS[kind]
         require(allowed, f"{option} is for {fit}, got a {kind}, {file}")
-    from curvewise.report.page import write_page
-    from curvewise.report.page_library import plotly_script
+    from curvewise.report.page import plotly_script, write_page
 
     plotly_script()  # before a long read of data
     if kind == "store":
-        from curvewise.report.from_store import store_input
+        from curvewise.report.from_store import store_page
         from curvewise.sweep.store import Store
 
         with Store(file, readonly=True) as opened:
-            page = store_input(opened, sweep=sweep, task=task, beta=beta, command=this_command())
+            page = store_page(opened, sweep=sweep, task=task, beta=beta, command=this_command())
     elif kind == "table":
         from curvewise.models.evaluate import scores_in_table
-        from curvewise.report.from_scores import table_input
+        from curvewise.report.page_scores import table_page
 
         target, positive = columns.target, columns.positive
         scored = scores_in_table(file, target=target, positive=positive, columns=score or [])
-        page = table_input(scored, this_command())
+        page = table_page(scored, this_command())
     else:
-        from curvewise.report.from_model import saved_input
+        from curvewise.report.from_model import saved_page
 
         with showing() as progress:
-            page = saved_input(file, data, vars(columns), command=this_command(), progress=progress)
+            page = saved_page(file, data, vars(columns), command=this_command(), progress=progress)
     write_page(page, out)
     size = out.stat().st_size
     if as_json:

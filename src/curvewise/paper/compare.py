@@ -2,19 +2,22 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import isnan
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
+
 from curvewise.base.errors import InputError, did_you_mean
 from curvewise.base.files import write_json
-from curvewise.figures.curves import bare_axes, plot_band, plot_spread
+from curvewise.figures.curves import bare_axes, figure_of, plot_band, plot_spread
 from curvewise.losses.registry import METHODS
-from curvewise.paper.cells import cells_of, models_of
 from curvewise.report.page_answer import answer
-from curvewise.stats.cells import Cell
+from curvewise.stats.areas import CELL, by_method
+from curvewise.stats.bands import roc_bands
 from curvewise.stats.comparisons import paired
 from curvewise.stats.ensembles import ensemble_areas, ensemble_differences
-from curvewise.stats.summary import method_summary, roc_bands, spread, spread_by
+from curvewise.sweep.frame import scored_models
 from curvewise.sweep.spec import Spec
 from curvewise.sweep.store import Store
 
@@ -26,7 +29,7 @@ class Comparison:
     """The answer in two sentences, the tables as plain rows, and the figures' files."""
 
     answer: list[str]
-    methods: list[dict[str, Any]]
+    methods: list[dict[Any, Any]]
     differences: list[Any]
     ensembles: list[Any]
     ensemble_differences: list[Any]
@@ -34,14 +37,7 @@ class Comparison:
 
     def as_dict(self) -> dict[str, Any]:
         """Return all of it as plain data."""
-        return {
-            "answer": self.answer,
-            "methods": self.methods,
-            "differences": self.differences,
-            "ensembles": self.ensembles,
-            "ensemble_differences": self.ensemble_differences,
-            "files": [str(file) for file in self.files],
-        }
+        return vars(self) | {"files": [str(file) for file in self.files]}
 
 
 def comparison_spec(
@@ -106,39 +102,48 @@ def comparison_spec(
 
 def compare(store: Store, sweep: int | str, folder: Path) -> Comparison:
     """Read a finished sweep, draw ROC bands and box plots, and write all numbers as JSON."""
-    cells = cells_of(store, sweep)
-    labels = list(dict.fromkeys(label for cell in cells for label in cell.scores))
-    pairs = [(labels[0], other) for other in labels[1:]]
-    models = models_of(cells)
+    models = scored_models(store, sweep)
+    first, *others = models["method"].unique()
+    labelled = {"method": "label"}
     comparison = Comparison(
-        answer=answer(cells),
-        methods=method_summary(cells).rows(),
-        differences=[row for a, b in pairs for row in paired(models, a, b).to_dict("records")],
-        ensembles=ensemble_areas(models).rename(columns={"method": "label"}).to_dict("records"),
-        ensemble_differences=[
-            row for a, b in pairs for row in ensemble_differences(models, a, b).to_dict("records")
-        ],
-        files=draw(cells, folder),
+        answer=answer(models),
+        methods=_rows([by_method(models).rename(columns=labelled)]),
+        differences=_rows([paired(models, first, other) for other in others]),
+        ensembles=_rows([ensemble_areas(models).rename(columns=labelled)]),
+        ensemble_differences=_rows([ensemble_differences(models, first, b) for b in others]),
+        files=draw(models, folder),
     )
     write_json(folder / "comparison.json", comparison.as_dict())
     comparison.files.append(folder / "comparison.json")
     return comparison
 
 
-def draw(cells: Sequence[Cell], folder: Path) -> list[Path]:
+def _rows(frames: Sequence[pd.DataFrame]) -> list[dict[Any, Any]]:
+    return [dict(row) for frame in frames for row in frame.to_dict("records")]
+
+
+def draw(models: pd.DataFrame, folder: Path) -> list[Path]:
     """Draw the bands of all ROC curves and the spread of all AUCs; return the files."""
     folder.mkdir(parents=True, exist_ok=True)
-    first = cells[0]
-    beta = "" if first.beta is None else f", beta = {first.beta:g}"
-    title = f"{first.task}{beta}, {len(cells)} subsample{'s' if len(cells) > 1 else ''}"
-    bands = plot_band(roc_bands(cells), areas=spread(cells), title=title, ax=bare_axes())
-    boxes = plot_spread(
-        spread_by(cells, by="seed") if len(cells) > 1 else spread(cells),
-        title=title,
-        ax=bare_axes(9.0 if len(cells) > 1 else 5.5),
+    ended = models[models["auc"].notna()]
+    task, beta, _ = models[CELL].iloc[0]
+    seeds = models["seed"].nunique()
+    where = task if isnan(beta) else f"{task}, beta = {beta:g}"
+    title = f"{where}, {seeds} subsample{'s' if seeds > 1 else ''}"
+    spread = _areas(ended)
+    bands = plot_band(roc_bands(models), areas=spread, title=title, ax=bare_axes())
+    by_seed = {f"seed = {seed}": _areas(own) for seed, own in ended.groupby("seed", sort=False)}
+    boxes = (
+        plot_spread(by_seed, title=title, ax=bare_axes(9.0))
+        if seeds > 1
+        else plot_spread(spread, title=title, ax=bare_axes())
     )
     files = []
     for name, axes in (("roc_bands.png", bands), ("auc_spread.png", boxes)):
-        axes.get_figure(root=True).savefig(folder / name, dpi=150)  # type: ignore[union-attr]
+        figure_of(axes).savefig(folder / name, dpi=150)
         files.append(folder / name)
     return files
+
+
+def _areas(models: pd.DataFrame) -> dict[str, Any]:
+    return {str(name): own.to_numpy() for name, own in models.groupby("method", sort=False)["auc"]}

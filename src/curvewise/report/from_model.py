@@ -13,10 +13,9 @@ from curvewise.models.evaluate import Evaluation, MeasuredPart, estimator_scores
 from curvewise.models.operating import threshold_text, trained_point
 from curvewise.models.predict import Levels, at_levels
 from curvewise.models.saving import is_estimator, load
-from curvewise.report.from_scores import estimator_input
-from curvewise.report.page import write_page
-from curvewise.report.page_input import CopyTexts, OwnPoint, PageInput, PageModel
-from curvewise.report.page_library import PAGE, told_missing
+from curvewise.report.page import PAGE, has_plotly, write_page
+from curvewise.report.page_input import CopyTexts, OwnPoint, Page, page_models
+from curvewise.report.page_scores import estimator_page
 
 PYTHON = """import curvewise as cw
 from curvewise.models.evaluate import measured_part
@@ -28,14 +27,14 @@ print(cw.operating_point(y, score, {{threshold}}, prevalence={{prevalence}}))
 """
 
 
-def saved_input(
+def saved_page(
     file: Path,
     source: str | None,
     options: dict[str, Any],
     *,
     command: str = "",
     progress: Callable[[str, int, int], None] | None = None,
-) -> PageInput:
+) -> Page:
     """Return the page of a file that `save` wrote, on a source or, of a model, on its own data."""
     model = load(file)
     if is_estimator(model):
@@ -44,7 +43,7 @@ def saved_input(
             require(absent, f"--{option} is for models of train, got an estimator, {file}")
         target, data_dir = options["target"], options["data_dir"]
         scored = estimator_scores(model, source, target=target, data_dir=data_dir)
-        return estimator_input(scored, file, command)
+        return estimator_page(scored, file, command)
     measured_on = source or model.record.get("task")
     require(measured_on, f"--data must name what to measure {file} on, got none")
     try:
@@ -53,7 +52,7 @@ def saved_input(
         if source is not None:
             raise
         raise InputError(f"the model's own data cannot be read, give --data: {error}") from None
-    return model_input(at_levels(model, part), file, measured_on, options=options, command=command)
+    return model_page(at_levels(model, part), file, measured_on, options=options, command=command)
 
 
 def write_model_report(
@@ -67,9 +66,9 @@ def write_model_report(
     options: dict[str, Any],
 ) -> None:
     """Write report.html of a model that was just measured; without Plotly, say how to have it."""
-    if not told_missing():
+    if has_plotly():
         levels = at_levels(model, part, **at)
-        page = model_input(levels, file, source, options=options, command=this_command())
+        page = model_page(levels, file, source, options=options, command=this_command())
         write_page(page, folder / PAGE)
 
 
@@ -79,14 +78,14 @@ def draw_roc(measured: Evaluation, title: str, folder: Path) -> None:
     figure_of(axes).savefig(folder / "roc.png", dpi=150)
 
 
-def model_input(
+def model_page(
     levels: Levels,
     file: Path,
     source: str,
     *,
     options: dict[str, Any] | None = None,
     command: str = "",
-) -> PageInput:
+) -> Page:
     """Return what the page shows of a model on the samples of a source.
 
     The operating point that train chose, if it did, is the one to begin at. `options` are those
@@ -100,27 +99,27 @@ def model_input(
     }
     counts = tuple(int(count) for count in model.class_counts)
     beta = model.record.get("beta")
-    models = [
-        PageModel(
-            label=levels.label,
-            beta=beta,
-            seed=model.record.get("seed") or 0,
-            y=part.y,
-            score=score,
-            settings=fixed | ({} if varied is None else {varied: round(value, 6)}),
-            log_odds=log_odds,
-            fill=_fill(varied, value, levels.values[-1]),
-            n_train=sum(counts),
-        )
+    models = page_models(
+        {
+            "method": levels.label,
+            "beta": beta,
+            "seed": model.record.get("seed") or 0,
+            "y": part.y,
+            "score": score,
+            "settings": fixed | ({} if varied is None else {varied: round(value, 6)}),
+            "log_odds": log_odds,
+            "fill": _fill(varied, value, levels.values[-1]),
+            "n_train": sum(counts),
+        }
         for value, score, log_odds in zip(
             levels.values, levels.scores, levels.log_odds, strict=True
         )
-    ]
+    )
     kept = {key: value for key, value in (options or {}).items() if value is not None}
     arguments = "".join(f", {key}={_written(value)}" for key, value in kept.items())
     new = "new.csv" if "encoder" in model.preprocessing else "new.npz"
     new = "new-images" if len(model.spec.in_shape) == 3 else new
-    return PageInput(
+    return Page(
         task=source,
         class_names=(model.class_names[0], model.class_names[1]),
         models=models,

@@ -7,20 +7,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
-from numpy.typing import NDArray
 
-from curvewise.base.errors import InputError, did_you_mean
+from curvewise.base.errors import InputError, did_you_mean, require
 from curvewise.base.machine import this_command
-from curvewise.losses.family import LossFamily
-from curvewise.losses.landscape import calibrated_log_odds
-from curvewise.losses.registry import METHODS, evaluation_lambda, make_objective
-from curvewise.report.page import write_page
-from curvewise.report.page_input import CopyTexts, PageInput, PageModel
-from curvewise.report.page_library import told_missing
+from curvewise.report.page import has_plotly, write_page
+from curvewise.report.page_input import CopyTexts, Page, page_models
+from curvewise.sweep.frame import corrected_scores
+from curvewise.sweep.grid import base_recipe
 from curvewise.sweep.plan import PlannedRun
-from curvewise.sweep.store import KnownProblem, Record, Store
-from curvewise.training.recipe import preset
+from curvewise.sweep.store import Record, Store
 
 TRAINED = ("vs", "lct", "ce", "logit-adjustment")  # methods that `curvewise train` has too
 PYTHON = """import curvewise as cw
@@ -41,14 +36,14 @@ SAME = "train this one again"
 ALIKE = "train one with its settings (its AUC will differ: sweeps standardise features)"
 
 
-def store_input(
+def store_page(
     store: Store,
     *,
     sweep: str | None = None,
     task: str | None = None,
     beta: float | None = None,
     command: str = "",
-) -> PageInput:
+) -> Page:
     """Return what the page shows of a store; what there are several of must be chosen.
 
     A sweep and a task are chosen by name. All betas of the task go into the page unless one is
@@ -57,30 +52,48 @@ def store_input(
     sweep = _only("--sweep", sweep, [each.name for each in store.sweeps()], store)
     tasks = list(dict.fromkeys(record.run.task for record in store.runs(sweep)))
     task = _only("--task", task, tasks, store)
-    records = [
-        record for record in store.runs(sweep, task=task) if beta is None or record.run.beta == beta
-    ]
+    all_betas = list(store.runs(sweep, task=task))
+    records = [record for record in all_betas if beta is None or record.run.beta == beta]
     if not records:
-        known = dict.fromkeys(record.run.beta for record in store.runs(sweep, task=task))
+        known = dict.fromkeys(record.run.beta for record in all_betas)
         texts = ["none (data as they are)" if value is None else f"{value:g}" for value in known]
         raise InputError(f"--beta must be one of {', '.join(texts)} in {task}, got {beta:g}")
     done = [record for record in records if record.state == "done"]
-    if not done:
-        raise InputError(f"a report needs a finished run of {task}, got {len(records)} unfinished")
+    require(done, f"a report needs a finished run of {task}, got {len(records)} unfinished")
     problems = {record.fingerprint: store.problem(record.fingerprint) for record in done}
     labels = {each: store.labels(each) for each in problems}
-    changing = _changing([record.run for record in done])
-    models = [
-        _model(store, record, problems[record.fingerprint], labels[record.fingerprint], changing)
-        for record in done
-    ]
     names = next(iter(problems.values())).class_names
-    if len(names) != 2:
-        raise InputError(f"a report needs two classes, got {len(names)} of {task}")
-    return PageInput(
+    require(len(names) == 2, f"a report needs two classes, got {len(names)} of {task}")
+    first = done[0].run.recipe
+    changing = [  # settings of the recipe that differ between runs, seeds aside
+        name
+        for name in first
+        if not name.startswith("seed")
+        and any(record.run.recipe.get(name) != first[name] for record in done)
+    ]
+    new = {"table": "new.csv", "folder": "new-images"}.get(task.partition(":")[0], "new.npz")
+    models = []
+    for record in done:
+        run, y, score = record.run, labels[record.fingerprint], store.scores(record.identity)
+        counts = problems[record.fingerprint].class_counts
+        models.append(
+            {
+                "method": run.label,
+                "beta": run.beta,
+                "seed": run.seed,
+                "y": y,
+                "score": score,
+                "settings": run.settings | {name: _plain(run.recipe[name]) for name in changing},
+                "log_odds": corrected_scores(run, counts, score, prior=float(np.mean(y == 1))),
+                "fill": {"identity": record.identity, "new": new} | _train(run, record.identity),
+                "seconds": record.seconds,
+                "n_train": sum(counts),
+            }
+        )
+    return Page(
         task=task,
         class_names=(names[0], names[1]),
-        models=models,
+        models=page_models(models),
         train_counts={known.beta: known.class_counts for known in problems.values()},
         diverged=len(records) - len(done),
         copy=CopyTexts(COMMAND, PYTHON.format(store=json.dumps(str(_shown(store.path))))),
@@ -88,20 +101,20 @@ def store_input(
     )
 
 
-def _only(option: str, given: str | None, known: Sequence[str], store: Store) -> str:
+def _only(option: str, wanted: str | None, known: Sequence[str], store: Store) -> str:
     names = list(dict.fromkeys(known))
-    if given is None and len(names) == 1:
+    if wanted is None and len(names) == 1:
         return names[0]
     if not names:
         raise InputError(f"{_shown(store.path)} must hold runs to report on, it has none")
     shown = ", ".join(names[:12]) + (f", ... ({len(names)})" if len(names) > 12 else "")
-    if given is None:
+    if wanted is None:
         raise InputError(f"{option} must choose one of {shown}, got none")
-    if given not in names:
+    if wanted not in names:
         raise InputError(
-            f"{option} must be one of {shown}, got {given!r}{did_you_mean(given, names)}"
+            f"{option} must be one of {shown}, got {wanted!r}{did_you_mean(wanted, names)}"
         )
-    return given
+    return wanted
 
 
 def _shown(path: Path) -> Path:
@@ -110,64 +123,8 @@ def _shown(path: Path) -> Path:
     return path.relative_to(here) if path.is_relative_to(here) else path
 
 
-def _changing(runs: Sequence[PlannedRun]) -> list[str]:
-    """Return the settings of the recipe that differ between runs, seeds aside."""
-    first = runs[0].recipe
-    return [
-        name
-        for name in first
-        if not name.startswith("seed")
-        and any(run.recipe.get(name) != first[name] for run in runs[1:])
-    ]
-
-
-def _model(
-    store: Store,
-    record: Record,
-    problem: KnownProblem,
-    y: NDArray[np.int64],
-    changing: Sequence[str],
-) -> PageModel:
-    run, score = record.run, store.scores(record.identity)
-    return PageModel(
-        label=run.label,
-        beta=run.beta,
-        seed=run.seed,
-        y=y,
-        score=score,
-        settings=dict(run.settings) | {name: _plain(run.recipe.get(name)) for name in changing},
-        log_odds=_corrected(run, problem, y, score),
-        fill={"identity": record.identity, "new": _new(run.task)} | _train(run, record.identity),
-        seconds=record.seconds,
-        n_train=sum(problem.class_counts),
-    )
-
-
 def _plain(value: Any) -> float | str:
     return value if isinstance(value, int | float | str) else str(value)
-
-
-def _corrected(
-    run: PlannedRun, problem: KnownProblem, y: NDArray[np.int64], score: NDArray[np.float32]
-) -> NDArray[Any] | None:
-    """Return calibrated log-odds at the test's share of positives.
-
-    Scores are z1 - z0, which is all that the correction needs if gamma is 0. A tau that was drawn
-    and never told the network has no value to correct by.
-    """
-    made = METHODS[run.method]
-    objective = make_objective(run.method, run.settings, problem.class_counts)
-    if not isinstance(objective, LossFamily) or (made.draws and not made.film):
-        return None
-    at = objective.hyperparameters(evaluation_lambda(objective, run.evaluate)[0])
-    values = {name: float(value) for name, value in at.items()}
-    if values["gamma"] != 0 or not 0 < values["omega"] < 1:
-        return None
-    logits = torch.stack([torch.zeros(len(score)), torch.from_numpy(score)], dim=1)
-    share = float(np.mean(y == 1))
-    return calibrated_log_odds(
-        logits, class_counts=problem.class_counts, prior=share, **values
-    ).numpy()
 
 
 def _train(run: PlannedRun, identity: str) -> dict[str, str]:
@@ -189,7 +146,7 @@ def _train(run: PlannedRun, identity: str) -> dict[str, str]:
     if name := network.pop("name", None):
         words += ["--network", str(name)]
     changes = {f"network.{name}": value for name, value in network.items()}
-    like = preset("quick").with_seed(run.seed).model_dump(mode="json")
+    like = base_recipe({}).with_seed(run.seed).model_dump(mode="json")
     changes |= {name: value for name, value in run.recipe.items() if value != like.get(name)}
     for length, other in (("epochs", "steps"), ("steps", "epochs")):
         if changes.get(other) is not None:
@@ -208,11 +165,6 @@ def _text(value: Any) -> str:
         return ",".join(map(_text, value))
     short = f"{value:g}" if isinstance(value, float) else str(value)
     return short if not isinstance(value, float) or float(short) == value else repr(value)
-
-
-def _new(task: str) -> str:
-    kind = task.partition(":")[0]
-    return {"table": "new.csv", "folder": "new-images"}.get(kind, "new.npz")
 
 
 def _provenance(
@@ -245,7 +197,6 @@ def _provenance(
 
 def write_store_report(path: Path, store: Any, sweep: str, task: str | None = None) -> list[Path]:
     """Write the page of a sweep that was just run; without Plotly, say how to have it."""
-    if told_missing():
+    if not has_plotly():
         return []
-    given = store_input(store, sweep=sweep, task=task, command=this_command())
-    return [write_page(given, path)]
+    return [write_page(store_page(store, sweep=sweep, task=task, command=this_command()), path)]

@@ -4,37 +4,42 @@ import base64
 import html
 import json
 import re
+import warnings
 from functools import cache
 from importlib import resources
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from curvewise.base.errors import InputError, require
 from curvewise.base.files import sha256, whole_file
 from curvewise.base.machine import VERSION
 from curvewise.report.page_data import page_data
-from curvewise.report.page_input import PageInput
-from curvewise.report.page_library import library_version, plotly_script
+from curvewise.report.page_input import Page
 
+PAGE = "report.html"  # its name beside what it is about
+INSTALL = 'pip install "curvewise[report]"'
 SCRIPTS = ("statistics", "curves", "charts", "tables", "targets", "explorer", "panels", "page")
 
 
-def page_html(given: PageInput) -> str:
+def page_html(page: Page) -> str:
     """Return the page as HTML.
 
     Everything from data is escaped, or lies in JSON that cannot end its element. The page's
     policy allows these very scripts and nothing from elsewhere.
     """
     library = plotly_script()
+    version = re.search(r"plotly\.js v([\w.]+)", library[:2000])
     script = "\n".join(_file(f"{name}.js").replace('"use strict";\n', "") for name in SCRIPTS)
     script = f'"use strict";\n{script}'
-    title = f"{given.task}: {given.class_names[1]} against {given.class_names[0]}"
+    title = f"{page.task}: {page.class_names[1]} against {page.class_names[0]}"
     parts = {
         "policy": _policy(script, library),
         "version": html.escape(VERSION),
         "title": html.escape(title),
         "style": _file("page.css"),
-        "library": html.escape(library_version(library)),
-        "data": json_for_html(page_data(given)),
+        "library": html.escape(version[1] if version else ""),
+        "data": json_for_html(page_data(page)),
         "plotly": library,
         "script": script,
     }
@@ -42,13 +47,35 @@ def page_html(given: PageInput) -> str:
     return re.sub(r"\{\{(\w+)\}\}", lambda found: parts[found[1]], _file("page.html"))
 
 
-def write_page(given: PageInput, path: Path) -> Path:
+def write_page(page: Page, path: Path) -> Path:
     """Write the page under its name only when it is complete."""
-    text = page_html(given)
+    text = page_html(page)
     path.parent.mkdir(parents=True, exist_ok=True)
     with whole_file(path) as unfinished:
         unfinished.write_text(text, encoding="utf-8", newline="\n")
     return path
+
+
+@cache
+def plotly_script() -> str:
+    """Return the chart library from its installed package."""
+    try:
+        from plotly.offline import get_plotlyjs
+    except ImportError:
+        raise InputError(f"the report needs Plotly's script: {INSTALL}") from None
+    # A page's parser joins line ends, and the policy knows the script by its hash.
+    script = str(get_plotlyjs()).replace("\r\n", "\n").replace("\r", "\n")
+    fits = "</script" not in script.lower() and "<!--" not in script
+    require(fits, "Plotly's script must fit into a page, got one that would end it")
+    return script
+
+
+def has_plotly() -> bool:
+    """Tell whether there can be a page; if not, warn."""
+    if find_spec("plotly") is None:
+        warnings.warn(f"no report page, which needs Plotly's script: {INSTALL}", stacklevel=2)
+        return False
+    return True
 
 
 def json_for_html(data: Any) -> str:

@@ -1,28 +1,47 @@
-"""All that the page shows, as one dictionary ready for JSON: pure, from models and their scores."""
+"""All that the page shows, as one dictionary ready for JSON: pure, from models and their scores.
 
+A model's ROC curve is built once: its area, rates, corners and band are read off it.
+"""
+
+import base64
+import zlib
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
 
 from curvewise.base.machine import VERSION
 from curvewise.figures.curves import COLORS
-from curvewise.report.page_answer import answer, median_row, own_answer, warnings_of
-from curvewise.report.page_curves import Corners, corner_at, corners, packed_corners
-from curvewise.report.page_input import PageInput, PageModel, Unit
-from curvewise.report.page_settings import METRICS, setting_panels
-from curvewise.roc.curve import Floats, RocCurve, roc_band
+from curvewise.report.page_answer import (
+    answer,
+    class_counts,
+    median_model,
+    own_answer,
+    warnings_of,
+)
+from curvewise.report.page_input import Page, Unit
+from curvewise.roc.curve import Floats, RocCurve, check_scored, roc_band, roc_curve
 from curvewise.roc.metrics import (
-    binary_metrics,
     histogram,
+    metrics_on_curve,
     probability_bins,
     reliability,
     short,
 )
+from curvewise.stats.variance import polynomial_fit
 
 # Even steps for linear axes and fine ones near 0 for logarithmic ones; more cannot be seen.
 GRID = np.union1d(np.linspace(0, 1, 201), np.geomspace(1e-4, 1, 161))
 RECALL = np.linspace(0.005, 1, 200)
+FITTED = 31  # points along a fit
+METRICS = (
+    ("auc", "AUC"),
+    ("tpr_01", "TPR at FPR 1 %"),
+    ("tpr_zero", "TPR at threshold 0"),
+    ("fpr_zero", "FPR at threshold 0"),
+)
 COLUMNS = (
     ("auc", "AUC"),
     ("average_precision", "average precision"),
@@ -42,38 +61,55 @@ HALVES: dict[Unit, tuple[float | None, str, str]] = {
     "score": (None, "", "Score"),
 }
 
+Counts = NDArray[np.int64]
+Rows = list[dict[str, Any]]
 
-def page_data(given: PageInput) -> dict[str, Any]:
+
+class Corners(NamedTuple):
+    """Positives and negatives at or above each threshold, from (0, 0, inf) to (N, P, lowest)."""
+
+    false: Counts
+    true: Counts
+    thresholds: Floats
+
+    @property
+    def curve(self) -> RocCurve:
+        """The corners as a curve of rates, which has the same area."""
+        rates = self.false / int(self.false[-1]), self.true / int(self.true[-1])
+        return RocCurve(*rates, self.thresholds)
+
+
+def page_data(page: Page) -> dict[str, Any]:
     """Return what the page is drawn from.
 
     Curves are their corners, whole numbers and thresholds, so that the page chooses the very
     points that `choose_operating_point` does; what is only looked at has five digits.
     """
-    own = given.own_point
-    curves = [
-        corners(model.y, model.score, own.threshold if own and own.model == index else None)
-        for index, model in enumerate(given.models)
+    groups, betas = pd.factorize(page.models["beta"], use_na_sentinel=False)
+    methods, labels = pd.factorize(page.models["method"])
+    models = page.models.assign(task=page.task, group=groups, number=methods)
+    models["index"] = range(len(models))
+    own = page.own_point
+    measured = [
+        _measured(model, page.unit, own.threshold if own and own.model == model["index"] else None)
+        for model in models.to_dict("records")
     ]
-    betas, labels = given.betas, given.labels
-    rows = [
-        _row(index, model, curve, betas.index(model.beta), labels.index(model.label), given.unit)
-        for index, (model, curve) in enumerate(zip(given.models, curves, strict=True))
-    ]
-    groups = [_group(given, beta) for beta in betas]
-    half, half_name, score_name = HALVES[given.unit]
-    bands, precision = ([], []) if given.swept else _bands(rows, curves)
+    rows, curves = [row for row, _, _ in measured], [curve for _, curve, _ in measured]
+    models["auc"] = [area for _, _, area in measured]
+    half, half_name, score_name = HALVES[page.unit]
+    bands, precision = ([], []) if page.swept else _bands(models, curves)
     return {
         "version": VERSION,
-        "task": given.task,
-        "classes": list(given.class_names),
-        "methods": labels,
+        "task": page.task,
+        "classes": list(page.class_names),
+        "methods": labels.tolist(),
         "colors": list(COLORS),
-        "groups": groups,
+        "groups": [_group(page, models, number) for number in range(len(betas))],
         "models": rows,
         "corners": packed_corners(curves),
-        "grid": [short(value) for value in np.append(0.0, GRID).tolist()],
+        "grid": _shorts(np.append(0.0, GRID)),
         "bands": bands,
-        "recall": [short(value) for value in RECALL.tolist()],
+        "recall": _shorts(RECALL),
         "precision": precision,
         "metrics": [list(metric) for metric in METRICS],
         "panels": setting_panels(rows),
@@ -83,96 +119,93 @@ def page_data(given: PageInput) -> dict[str, Any]:
             if any(row[key] is not None for row in rows)
         ],
         "settings": list(dict.fromkeys(name for row in rows for name in row["settings"])),
-        "swept": given.swept,
-        "chosen": typical(rows) if given.chosen is None else given.chosen,
-        "own": _own(given, curves),
-        "reduction": given.reduction,
-        "unit": given.unit,
+        "swept": page.swept,
+        "chosen": typical(models) if page.chosen is None else page.chosen,
+        "own": None
+        if own is None
+        else {
+            "model": own.model,
+            "corner": corner_at(curves[own.model].thresholds, own.threshold),
+            "threshold": own.threshold if np.isfinite(own.threshold) else None,
+            "rule": own.rule,
+        },
+        "reduction": page.reduction,
+        "unit": page.unit,
         "half": half_name,
         "scoreName": score_name,
-        "diverged": given.diverged,
-        "notes": list(given.notes),
-        "copy": {"command": given.copy.command, "python": given.copy.python},
-        "provenance": [list(pair) for pair in given.provenance],
+        "diverged": page.diverged,
+        "notes": list(page.notes),
+        "copy": {"command": page.copy.command, "python": page.copy.python},
+        "provenance": [list(pair) for pair in page.provenance],
     }
 
 
-def typical(rows: Sequence[dict[str, Any]]) -> int:
+def typical(models: pd.DataFrame) -> int:
     """Return the model to begin with: of the first beta's best method, that of median AUC."""
-    own = [row for row in rows if row["group"] == 0]
-    areas = {
-        method: np.array([row["auc"] for row in own if row["method"] == method])
-        for method in dict.fromkeys(row["method"] for row in own)
-    }
-    best = max(areas, key=lambda method: float(areas[method].mean()))
-    members = [row["index"] for row in own if row["method"] == best]
-    return int(members[median_row(areas[best])])
+    first = models[models["group"] == 0]
+    best = first.groupby("method", sort=False)["auc"].mean().idxmax()
+    return int(median_model(first[first["method"] == best])["index"])
 
 
-def _group(given: PageInput, beta: float | None) -> dict[str, Any]:
-    cells = given.cells(beta)
-    counts = sorted({(int(np.sum(np.asarray(cell.y) == 1)), cell.n_test) for cell in cells})
+def _group(page: Page, models: pd.DataFrame, number: int) -> dict[str, Any]:
+    """Return what there is to say of the models of one beta.
+
+    Of one model at several values of a setting, that is the chosen one alone.
+    """
+    chosen, own = page.chosen, page.own_point
+    answering = models
+    if page.swept is not None and chosen is not None:
+        answering = models.iloc[[chosen]]
+    answering = answering[answering["group"] == number]
+    beta = float(answering["beta"].iloc[0])
+    known = None if np.isnan(beta) else beta
+    sentences, counts = answer(answering), class_counts(answering)
+    if own is not None and models["group"].iloc[own.model] == number:
+        model = models.iloc[own.model]
+        at = _swept_at(page, own.model)
+        sentences.append(own_answer(model["y"], model["score"], own, at))
+    at = "" if chosen is None else _swept_at(page, chosen)
     return {
-        "name": "data as they are" if beta is None else f"beta = {beta:.4g}",
-        "beta": beta,
-        "subsamples": len(cells),
-        "train": list(given.train_counts.get(beta, ())),
-        "test": [[n - positive, positive] for positive, n in counts],
-        "answer": [*answer(cells), *_own_answer(given, beta)],
-        "about": _chosen_text(given),
-        "warnings": warnings_of(cells),
-    }
-
-
-def _chosen_text(given: PageInput) -> str:
-    """Return at what the answer is, of one model at several values of a setting."""
-    if given.swept is None or given.chosen is None:
-        return ""
-    return f"At {_swept_at(given, given.chosen)}: "
-
-
-def _swept_at(given: PageInput, index: int) -> str:
-    return f"{given.swept} = {given.models[index].settings[given.swept]:g}" if given.swept else ""
-
-
-def _own_answer(given: PageInput, beta: float | None) -> list[str]:
-    own = given.own_point
-    if own is None or given.models[own.model].beta != beta:
-        return []
-    model = given.models[own.model]
-    return [own_answer(model.y, model.score, own, _swept_at(given, own.model))]
-
-
-def _own(given: PageInput, curves: Sequence[Corners]) -> dict[str, Any] | None:
-    """Return the model's own point: its curve, its corner there, and its threshold."""
-    own = given.own_point
-    if own is None:
-        return None
-    return {
-        "model": own.model,
-        "corner": corner_at(curves[own.model].thresholds, own.threshold),
-        "threshold": own.threshold if np.isfinite(own.threshold) else None,
-        "rule": own.rule,
+        "name": "data as they are" if known is None else f"beta = {known:.4g}",
+        "beta": known,
+        "subsamples": len(counts),
+        "train": list(page.train_counts.get(known, ())),
+        "test": [list(pair) for pair in sorted(set(counts), key=lambda pair: pair[::-1])],
+        "answer": sentences,
+        "about": f"At {at}: " if at else "",
+        "warnings": warnings_of(answering),
     }
 
 
-def _row(
-    index: int, model: PageModel, curve: Corners, group: int, method: int, unit: Unit
-) -> dict[str, Any]:
-    positives, negatives = int(curve.true[-1]), int(curve.false[-1])
-    roc = as_curve(curve)
-    half = HALVES[unit][0]
-    metrics = binary_metrics(model.y, model.score, threshold=half or 0.0)
-    raw = _claimed(model, unit)
-    fixed = None if model.log_odds is None else reliability(model.y, model.log_odds)
-    return {
-        "index": index,
-        "group": group,
-        "method": method,
-        "seed": model.seed,
-        "settings": model.settings,
-        "positives": positives,
-        "negatives": negatives,
+def _swept_at(page: Page, index: int) -> str:
+    """Return at what a model is, where one model is shown at several values of a setting."""
+    settings = page.models["settings"].iloc[index]
+    return f"{page.swept} = {settings[page.swept]:g}" if page.swept else ""
+
+
+def _measured(
+    model: dict[Any, Any], unit: Unit, keep_at: float | None
+) -> tuple[dict[str, Any], Corners, float]:
+    """Return a model's numbers, the corners of its curve and its area."""
+    roc, half = roc_curve(model["y"], model["score"]), HALVES[unit][0]
+    data = check_scored(model["y"], model["score"])
+    metrics = metrics_on_curve(roc, data, half or 0.0)
+    raw = None
+    if unit == "probability":
+        raw = probability_bins(data.positive, np.asarray(data.score, np.float64))
+    elif unit != "score":
+        raw = reliability(model["y"], model["score"])
+    log_odds, seconds = model["log_odds"], model["seconds"]
+    fixed = None if log_odds is None else reliability(model["y"], log_odds)
+    curve = corners(roc, data.positive, keep_at)
+    row = {
+        "index": model["index"],
+        "group": model["group"],
+        "method": model["number"],
+        "seed": model["seed"],
+        "settings": model["settings"],
+        "positives": int(curve.true[-1]),
+        "negatives": int(curve.false[-1]),
         "auc": short(roc.auc, 7),
         "average_precision": short(metrics.average_precision, 6),
         "tpr_001": short(float(roc.tpr_at(0.001)), 6),
@@ -181,57 +214,158 @@ def _row(
         "fpr_zero": None if half is None else short(metrics.fpr, 6),
         "brier": None if raw is None else raw["brier"],
         "brier_corrected": None if fixed is None else fixed["brier"],
-        "seconds": None if model.seconds is None else short(model.seconds, 3),
+        "seconds": None if np.isnan(seconds) else short(seconds, 3),
         "raw": raw,
         "corrected": fixed,
-        "histogram": histogram(model.y, model.score),
-        "fill": model.fill,
+        "histogram": histogram(model["y"], model["score"]),
+        "fill": model["fill"],
+    }
+    return row, curve, roc.auc
+
+
+def corners(curve: RocCurve, positive: NDArray[np.bool_], keep_at: float | None = None) -> Corners:
+    """Return a curve without the inner points of its upright and level stretches.
+
+    No rule of `choose_operating_point` can choose one of those, whatever its target: at one FPR
+    the highest TPR is better, at one TPR the lowest FPR. Points on slanted stretches, which ties
+    make, stay, and so does that of the samples with scores of at least `keep_at`.
+
+    >>> y = np.array([1, 1, 1, 0, 0, 1])
+    >>> found = corners(roc_curve(y, [6, 5, 4, 3, 2, 1]), y == 1)
+    >>> found.true.tolist(), found.false.tolist(), found.thresholds.tolist()
+    ([0, 3, 3, 4], [0, 0, 2, 2], [inf, 4.0, 2.0, 1.0])
+    """
+    true = np.rint(curve.tpr * np.count_nonzero(positive)).astype(np.int64)
+    false = np.rint(curve.fpr * np.count_nonzero(~positive)).astype(np.int64)
+    rise, run = np.diff(true), np.diff(false)
+    upright = (run[:-1] == 0) & (run[1:] == 0)
+    level = (rise[:-1] == 0) & (rise[1:] == 0)
+    keep = np.concatenate([[True], ~(upright | level), [True]])
+    if keep_at is not None:
+        keep[corner_at(curve.thresholds, keep_at)] = True
+    return Corners(false[keep], true[keep], np.asarray(curve.thresholds[keep]))
+
+
+def corner_at(thresholds: Floats, threshold: float) -> int:
+    """Return which point calls those positive whose scores are at least a threshold.
+
+    Thresholds (k,) fall from infinity, and hold every score, or every one that matters here.
+
+    >>> corner_at(np.array([np.inf, 3.0, 2.0, 1.0]), 2.5), corner_at(np.array([np.inf, 3.0]), 4.0)
+    (1, 0)
+    """
+    return int(np.count_nonzero(np.asarray(thresholds, np.float64) >= threshold)) - 1
+
+
+def packed_corners(curves: Sequence[Corners]) -> dict[str, object]:
+    """Return many curves as one compressed text, with what is needed to unpack it.
+
+    The steps of both counts (uint32) and the thresholds (float32 if that is exact, or float64),
+    all first bytes first, deflated, in base64. The first threshold of a curve, infinity, is there.
+    """
+    thresholds = np.concatenate([np.asarray(curve.thresholds, np.float64) for curve in curves])
+    with np.errstate(over="ignore"):
+        single = np.array_equal(thresholds, thresholds.astype(np.float32).astype(np.float64))
+    parts = [
+        np.concatenate([np.diff(curve.false, prepend=0) for curve in curves]).astype("<u4"),
+        np.concatenate([np.diff(curve.true, prepend=0) for curve in curves]).astype("<u4"),
+        thresholds.astype("<f4" if single else "<f8"),
+    ]
+    planes = [part.view(np.uint8).reshape(len(part), part.itemsize).T.tobytes() for part in parts]
+    return {
+        "lengths": [len(curve.false) for curve in curves],
+        "bytes": 4 if single else 8,
+        "data": base64.b64encode(zlib.compress(b"".join(planes), 9)).decode(),
     }
 
 
-def _claimed(model: PageModel, unit: Unit) -> dict[str, Any] | None:
-    """Return the reliability of the probabilities that scores are, None if they are none."""
-    if unit == "score":
-        return None
-    if unit == "probability":
-        scores = np.asarray(model.score, np.float64)
-        return probability_bins(np.asarray(model.y) == 1, scores)
-    return reliability(model.y, model.score)
-
-
-def as_curve(curve: Corners) -> RocCurve:
-    """Return corners as a curve of rates, which has the same area."""
-    return RocCurve(
-        curve.false / int(curve.false[-1]), curve.true / int(curve.true[-1]), curve.thresholds
-    )
-
-
-def _bands(
-    rows: Sequence[dict[str, Any]], curves: Sequence[Corners]
-) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+def _bands(models: pd.DataFrame, curves: Sequence[Corners]) -> tuple[Rows, Rows]:
     """Return ROC and precision-recall bands of each group and method.
 
     Precision is at the recall that the ROC curve reaches with the lowest FPR, in between as well.
     """
     bands, precision = [], []
-    for group, method in dict.fromkeys((row["group"], row["method"]) for row in rows):
-        own = [row for row in rows if (row["group"], row["method"]) == (group, method)]
-        rocs = [as_curve(curves[row["index"]]) for row in own]
+    places = models.groupby(["group", "number"], sort=False).indices
+    for group, method in models[["group", "number"]].drop_duplicates().itertuples(index=False):
+        own = [curves[index] for index in places[group, method]]
+        rocs = [each.curve for each in own]
         band = roc_band(rocs, GRID)
-        shares = [row["positives"] / (row["positives"] + row["negatives"]) for row in own]
+        shares = [each.true[-1] / (each.true[-1] + each.false[-1]) for each in own]
         values = np.array(
             [
                 share * RECALL / (share * RECALL + (1 - share) * np.asarray(roc.fpr_at(RECALL)))
                 for share, roc in zip(shares, rocs, strict=True)
             ]
         )
-        place = {"group": group, "method": method, "models": len(own)}
+        place = {"group": int(group), "method": int(method), "models": len(own)}
         lines = {"mean": band.mean, "low": band.low, "high": band.high, "std": band.std}
         bands.append(place | {name: _shorts(line) for name, line in lines.items()})
         lines = {"mean": values.mean(0), "low": values.min(0), "high": values.max(0)}
         lines["std"] = values.std(0)
         precision.append(place | {name: _shorts(line) for name, line in lines.items()})
     return bands, precision
+
+
+def setting_number(value: Any) -> float | None:
+    """Return a setting as a number to draw: of a density LOW:HIGH:HEIGHT its height at the top.
+
+    >>> setting_number(0.5), setting_number("0:3:0.33"), setting_number("mean")
+    (0.5, 0.33, None)
+    """
+    if isinstance(value, bool):
+        return None
+    if isinstance(value, int | float):
+        return float(value)
+    try:
+        numbers = [float(part) for part in str(value).split(":")]
+    except ValueError:
+        return None
+    return numbers[-1] if len(numbers) == 3 else None
+
+
+def setting_panels(rows: Rows) -> Rows:
+    """Return a panel for each group, method and setting that varies, with a fit a metric.
+
+    Fits are of degree 2, or 1 where a setting has two values only.
+    """
+    together: dict[tuple[int, int], Rows] = {}
+    for row in rows:
+        together.setdefault((row["group"], row["method"]), []).append(row)
+    panels = []
+    for (group, method), own in together.items():
+        for name in dict.fromkeys(name for row in own for name in row["settings"]):
+            values = [row["settings"].get(name) for row in own]
+            x = [setting_number(value) for value in values]
+            if None in x or len(set(x)) < 2:
+                continue
+            dense = any(isinstance(value, str) for value in values)
+            numbers = np.array(x, np.float64)
+            panels.append(
+                {
+                    "group": group,
+                    "method": method,
+                    "setting": name,
+                    "axis": f"{name}: height of its density at the top" if dense else name,
+                    "x": _shorts(numbers),
+                    "models": [row["index"] for row in own],
+                    "fits": {
+                        key: _fit(numbers, np.array([row[key] for row in own], np.float64))
+                        for key, _ in METRICS
+                    },
+                }
+            )
+    return panels
+
+
+def _fit(x: Floats, y: Floats) -> dict[str, Any]:
+    fit = polynomial_fit(x[:, None], y, min(2, len(np.unique(x)) - 1))
+    along = np.linspace(x.min(), x.max(), FITTED)
+    return {
+        "x": _shorts(along),
+        "y": [short(value, 6) for value in fit.at(along[:, None]).tolist()],
+        "r2": None if np.isnan(fit.r2) else short(fit.r2, 4),
+        "adjusted_r2": None if np.isnan(fit.adjusted_r2) else short(fit.adjusted_r2, 4),
+    }
 
 
 def _shorts(values: Floats) -> list[float]:

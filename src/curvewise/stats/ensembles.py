@@ -15,7 +15,7 @@ from curvewise.base.errors import InputError, require_choice
 from curvewise.roc.curve import auc
 from curvewise.roc.interval import auc_interval, compare_auc
 from curvewise.roc.metrics import ensemble_score
-from curvewise.stats.areas import CELL
+from curvewise.stats.areas import CELL, DECIMALS
 
 SIZES = (1, 2, 4, 8, 16, 32, 48)
 LEVEL = 0.95
@@ -63,10 +63,11 @@ def ensemble_areas(models: pd.DataFrame) -> pd.DataFrame:
     for cell in ensembles(models).to_dict("records"):
         areas = np.array(cell["areas"])
         found = auc_interval(cell["y"], cell["score"], LEVEL)
+        lower = areas.round(DECIMALS) < round(found.auc, DECIMALS)
         rows.append(
             {name: cell[name] for name in (*CELL, "method")}
             | {"models": len(areas), "auc": found.auc, "low": found.low, "high": found.high}
-            | {"level": LEVEL, "interval": found.method, "beats": int((areas < found.auc).sum())}
+            | {"level": LEVEL, "interval": found.method, "beats": int(lower.sum())}
             | {"best_model": float(areas.max()), "mean_model": float(areas.mean())}
         )
     return pd.DataFrame(rows)

@@ -6,15 +6,23 @@ features, lambda of evaluation and versions have theirs (`recipe.rho`).
 
 import json
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from curvewise.base.errors import InputError, require_choice
 from curvewise.base.files import whole_file
+from curvewise.losses.family import LossFamily
+from curvewise.losses.landscape import calibrated_log_odds
+from curvewise.losses.registry import METHODS, evaluation_lambda, make_objective
+from curvewise.sweep.plan import PlannedRun
 from curvewise.sweep.store import Record, Store, StoreError
 
 if TYPE_CHECKING:
     import pandas as pd
+    from numpy.typing import NDArray
 
 ENDINGS = (".csv", ".parquet")
 RECORD = {
@@ -109,6 +117,47 @@ def export(
     except OSError as error:
         raise StoreError(f"{target} cannot be written: {error.strerror or error}") from error
     return len(runs)
+
+
+def scored_models(store: Store, sweep: int | str) -> "pd.DataFrame":
+    """Return the runs of a sweep that ended, as frames of models are (`stats.areas`).
+
+    `method` is the name that people see; a model that diverged has nan for `auc` and for
+    its `score` (n,); `y` (n,) is there.
+    """
+    runs = frame(store, sweep).drop(columns="method").rename(columns={"label": "method"})
+    runs = runs[runs["state"].isin(("done", "diverged"))].reset_index(drop=True)
+    keys = runs["fingerprint"].unique()
+    runs["y"] = runs["fingerprint"].map({key: store.labels(key) for key in keys})
+    runs["n_train"] = runs["fingerprint"].map(
+        {key: sum(store.problem(key).class_counts) for key in keys}
+    )
+    runs["n_test"] = runs["y"].map(len)
+    done = runs.loc[runs["state"] == "done", "identity"]
+    return runs.assign(score=done.map(store.scores))
+
+
+def corrected_scores(
+    run: PlannedRun, class_counts: Sequence[int], score: "NDArray[np.float32]", *, prior: float
+) -> "NDArray[Any] | None":
+    """Return calibrated log-odds (n,) for a share of positives, from a run's scores alone.
+
+    Scores are z1 - z0, which is all that the correction needs if gamma is 0. None where there is
+    none, or a tau was drawn and never told the network, which has no value to correct by.
+    """
+    import torch
+
+    method = METHODS[run.method]
+    objective = make_objective(run.method, run.settings, class_counts)
+    if not isinstance(objective, LossFamily) or (method.draws and not method.film):
+        return None
+    at = objective.hyperparameters(evaluation_lambda(objective, run.evaluate)[0])
+    values = {name: float(value) for name, value in at.items()}
+    if values["gamma"] != 0 or not 0 < values["omega"] < 1:
+        return None
+    logits = torch.stack([torch.zeros(len(score)), torch.from_numpy(score)], dim=1)
+    log_odds = calibrated_log_odds(logits, class_counts=class_counts, prior=prior, **values)
+    return np.asarray(log_odds)
 
 
 def _values(record: Record) -> dict[Key, Any]:
