@@ -47,11 +47,11 @@ function layout(more) {
   };
 }
 
-// Buttons are named one by one, so that none is there which a later library adds: one of them
-// uploads the chart.
-// No chart goes to a server: the policy forbids requests, and this a window.
+// No chart goes to a server: the policy forbids requests, and this the window for an upload.
 window.open = () => null;
 
+// Buttons are named one by one, so that none is there which a later library adds: one of them
+// uploads the chart.
 const CONFIG = {
   responsive: true, displaylogo: false, displayModeBar: coarse ? false : "hover",
   modeBarButtons: [["toImage"], ["zoom2d", "pan2d"], ["zoomIn2d", "zoomOut2d", "resetScale2d"]],
