@@ -11,6 +11,7 @@ import curvewise as cw
 
 COUNTS = (700, 80, 20)
 TARGET = torch.tensor([0, 1, 2, 0, 2, 1])
+WEIGHTS = [None, (0.5, 0.0, 2.0, 1.0, 3.0, 0.25)]
 BINARY = torch.tensor([0, 1, 0, 0, 1, 0])
 
 
@@ -18,19 +19,24 @@ def log_softmax(row: list[float]) -> list[float]:
     return [z - log(sum(exp(other) for other in row)) for z in row]
 
 
+def weight_tensor(weight: tuple[float, ...] | None) -> Tensor | None:
+    return None if weight is None else torch.tensor(weight, dtype=torch.float64)
+
+
 def three_class_logits(*shape: int) -> Tensor:
     return torch.randn(*shape, 6, 3, dtype=torch.float64)
 
 
 @pytest.mark.parametrize("focus", [0.0, 0.5, 2.0])
-@pytest.mark.parametrize("weights", [None, (0.2, 0.5, 1.3)])
-def test_focal_loss_is_its_formula(focus: float, weights: tuple[float, ...] | None) -> None:
+@pytest.mark.parametrize("classes", [None, (0.2, 0.5, 1.3)])
+@pytest.mark.parametrize("weight", WEIGHTS)
+def test_focal_loss_is_its_formula(focus: float, classes, weight) -> None:
     logits, total = three_class_logits(), 0.0
-    for row, label in zip(logits.tolist(), TARGET.tolist(), strict=True):
+    for row, label, s in zip(logits.tolist(), TARGET.tolist(), weight or [1] * 6, strict=True):
         log_p = log_softmax(row)[label]
-        total -= (weights[label] if weights else 1.0) * (1 - exp(log_p)) ** focus * log_p
-    class_weights = torch.tensor(weights, dtype=torch.float64) if weights else None
-    loss = cw.focal_loss(logits, TARGET, focus=focus, class_weights=class_weights)
+        total -= s * (classes[label] if classes else 1.0) * (1 - exp(log_p)) ** focus * log_p
+    weights = {"class_weights": weight_tensor(classes), "sample_weight": weight_tensor(weight)}
+    loss = cw.focal_loss(logits, TARGET, focus=focus, **weights)
     assert loss.item() == pytest.approx(total / len(TARGET), rel=1e-13, abs=0)
 
 
@@ -59,33 +65,35 @@ def test_focal_loss_keeps_small_losses() -> None:
 
 
 @pytest.mark.parametrize(("max_margin", "scale"), [(0.5, 30.0), (0.3, 1.0), (0.0, 1.0)])
-def test_ldam_loss_is_its_formula(max_margin: float, scale: float) -> None:
+@pytest.mark.parametrize("weight", WEIGHTS)
+def test_ldam_loss_is_its_formula(max_margin: float, scale: float, weight) -> None:
     margins = [max_margin * (min(COUNTS) / count) ** 0.25 for count in COUNTS]
     assert cw.ldam_margins(COUNTS, max_margin).tolist() == pytest.approx(margins, rel=1e-14, abs=0)
     assert margins[COUNTS.index(min(COUNTS))] == max_margin
     logits, total = three_class_logits(), 0.0
-    for row, label in zip(logits.tolist(), TARGET.tolist(), strict=True):
+    for row, label, s in zip(logits.tolist(), TARGET.tolist(), weight or [1] * 6, strict=True):
         handicapped = [z - (margins[c] if c == label else 0.0) for c, z in enumerate(row)]
-        total -= log_softmax([scale * z for z in handicapped])[label]
-    loss = cw.ldam_loss(
-        logits, TARGET, class_counts=COUNTS, max_margin=max_margin, scale=scale
-    ).item()
-    assert loss == pytest.approx(total / len(TARGET), rel=1e-13, abs=0)
+        total -= s * log_softmax([scale * z for z in handicapped])[label]
+    held = {"class_counts": COUNTS, "max_margin": max_margin, "scale": scale}
+    loss = cw.ldam_loss(logits, TARGET, **held, sample_weight=weight_tensor(weight))
+    assert loss.item() == pytest.approx(total / len(TARGET), rel=1e-13, abs=0)
 
 
-def test_auc_margin_loss_is_its_formula() -> None:
+@pytest.mark.parametrize("weight", WEIGHTS)
+def test_auc_margin_loss_is_its_formula(weight) -> None:
     score = torch.rand(6, dtype=torch.float64)
     a, b, dual, p, margin = 0.7, 0.2, 0.4, 0.1, 0.9
     total = 0.0
-    for h, label in zip(score.tolist(), BINARY.tolist(), strict=True):
+    for h, label, s in zip(score.tolist(), BINARY.tolist(), weight or [1] * 6, strict=True):
         if label == 1:
-            total += (1 - p) * (h - a) ** 2 + 2 * dual * (p * (1 - p) * margin - (1 - p) * h)
+            loss = (1 - p) * (h - a) ** 2 + 2 * dual * (p * (1 - p) * margin - (1 - p) * h)
         else:
-            total += p * (h - b) ** 2 + 2 * dual * (p * (1 - p) * margin + p * h)
-        total -= p * (1 - p) * dual**2
+            loss = p * (h - b) ** 2 + 2 * dual * (p * (1 - p) * margin + p * h)
+        total += s * (loss - p * (1 - p) * dual**2)
     a, b, dual = (torch.tensor(value, dtype=torch.float64) for value in (a, b, dual))
     settings = {"mean_positive": a, "mean_negative": b, "dual": dual}
-    loss = cw.auc_margin_loss(score, BINARY, positive_rate=p, margin=margin, **settings)
+    settings |= {"margin": margin, "sample_weight": weight_tensor(weight)}
+    loss = cw.auc_margin_loss(score, BINARY, positive_rate=p, **settings)
     assert loss.item() == pytest.approx(total / 6, rel=1e-13, abs=0)
 
 
@@ -146,24 +154,6 @@ def test_gradients_pass_gradcheck() -> None:
         return cw.auc_margin_loss(score, BINARY, positive_rate=0.2, **settings)
 
     assert torch.autograd.gradcheck(auc_margin, (*inputs, dual))
-
-
-@pytest.mark.parametrize("objective", [cw.FocalLoss(1.5), cw.LDAMLoss(scale=4.0)])
-def test_stacked_logits_agree_with_single_calls(objective: cw.Objective) -> None:
-    logits, lam = three_class_logits(4), objective.draw(1)[0]
-    stacked = objective.loss(logits, TARGET, lam, class_counts=COUNTS)
-    singles = [objective.loss(one, TARGET, lam, class_counts=COUNTS) for one in logits]
-    torch.testing.assert_close(stacked, torch.stack(singles))
-
-
-def test_stacked_auc_margin_losses_agree_with_single_calls() -> None:
-    objective, logits = cw.AUCMarginLoss(), torch.randn(4, 6, 2)
-    for parameter, value in zip(objective.parameters(), (0.6, 0.3, 0.25), strict=True):
-        parameter.data.fill_(value)
-    losses = [
-        objective.loss(z, BINARY, torch.zeros(0), class_counts=(4, 2)) for z in (logits, *logits)
-    ]
-    torch.testing.assert_close(losses[0], torch.stack(losses[1:]))
 
 
 def test_descent_on_the_auc_margin_loss_raises_the_auc() -> None:

@@ -25,23 +25,23 @@ def loop_weights(counts, omega):
     return [w / sum(raw) for w in raw]
 
 
-def loop_losses(logits, target, counts, omega, gamma, tau):
-    """Equation (2) of the paper, one sample at a time, 50 digits."""
+def loop_losses(logits, target, sample_weight, counts, omega, gamma, tau):
+    """Equation (2) of the paper times the sample's weight, one sample at a time, 50 digits."""
     n, largest = sum(counts), max(counts)
     weights = loop_weights(counts, omega)
     losses, chosen = [], []
-    for z, y in zip(logits.tolist(), target.tolist(), strict=True):
+    for z, y, s in zip(logits.tolist(), target.tolist(), sample_weight.tolist(), strict=True):
         adjusted = [
             (mpmath.mpf(n_c) / largest) ** gamma * z_c + tau * mpmath.log(mpmath.mpf(n_c) / n)
             for z_c, n_c in zip(z, counts, strict=True)
         ]
         total = sum(mpmath.exp(a) for a in adjusted)
-        losses.append(-weights[y] * mpmath.log(mpmath.exp(adjusted[y]) / total))
-        chosen.append(weights[y])
+        losses.append(-s * weights[y] * mpmath.log(mpmath.exp(adjusted[y]) / total))
+        chosen.append(s * weights[y])
     return losses, chosen
 
 
-def loop_reduce(losses, chosen, target, counts, omega, reduction):
+def loop_reduce(losses, chosen, counts, omega, reduction):
     if reduction == "none":
         return [float(loss) for loss in losses]
     divisor = {
@@ -63,24 +63,31 @@ def test_every_form_equals_the_loop_in_float64(counts, omega, gamma, tau, reduct
     n_classes = len(counts)
     logits = 5 * torch.randn(12, n_classes, dtype=torch.float64)
     target = torch.arange(12) % n_classes
-    losses, chosen = loop_losses(logits, target, counts, omega, gamma, tau)
-    expected = torch.tensor(
-        loop_reduce(losses, chosen, target, counts, omega, reduction), dtype=torch.float64
-    )
+
+    def by_loop(weight):
+        losses, chosen = loop_losses(logits, target, weight, counts, omega, gamma, tau)
+        value = loop_reduce(losses, chosen, counts, omega, reduction)
+        return torch.tensor(value, dtype=torch.float64)
+
+    expected = by_loop(torch.ones(12))
     at = {"class_counts": counts, "reduction": reduction}
     by_numbers = cw.vs_loss(logits, target, omega=omega, gamma=gamma, tau=tau, **at)
-    as_tensors = [torch.tensor(v, dtype=torch.float64) for v in (omega, gamma, tau)]
-    by_tensors = cw.vs_loss(
-        logits, target, omega=as_tensors[0], gamma=as_tensors[1], tau=as_tensors[2], **at
-    )
-    per_sample = [v.expand(12) for v in as_tensors]
-    by_samples = cw.vs_loss(
-        logits, target, omega=per_sample[0], gamma=per_sample[1], tau=per_sample[2], **at
-    )
+    named = {"omega": omega, "gamma": gamma, "tau": tau}
+    tensors = {n: torch.tensor(v, dtype=torch.float64) for n, v in named.items()}
+    by_tensors = cw.vs_loss(logits, target, **tensors, **at)
+    by_samples = cw.vs_loss(logits, target, **{n: v.expand(12) for n, v in tensors.items()}, **at)
     module = cw.VSLoss(counts, omega, gamma, tau, reduction)(logits, target)
     stacked = cw.VSLoss(counts, omega, gamma, tau, reduction)(logits.expand(3, -1, -1), target)
     for result in (by_numbers, by_tensors, by_samples, module, stacked[0], stacked[2]):
         torch.testing.assert_close(result, expected, rtol=1e-12, atol=1e-14)
+    weight = 3 * torch.rand(2, 12, dtype=torch.float64)
+    weight[:, 1] = 0
+    expected = torch.stack([by_loop(one) for one in weight])
+    for values in (named, tensors):
+        own = cw.vs_loss(logits.expand(2, -1, -1), target, sample_weight=weight, **values, **at)
+        torch.testing.assert_close(own, expected, rtol=1e-12, atol=1e-14)
+        flat = cw.vs_loss(logits, target, sample_weight=weight[0], **values, **at)
+        torch.testing.assert_close(flat, expected[0], rtol=1e-12, atol=1e-14)
 
 
 def test_binary_loss_is_the_papers_simplified_form():
@@ -117,16 +124,12 @@ def test_a_stack_of_models_with_their_own_settings_equals_single_calls():
             torch.testing.assert_close(stacked[k], alone)
 
 
-def test_plain_cross_entropy_is_a_special_case():
+def test_plain_and_weighted_cross_entropy_are_special_cases():
     logits, target = torch.randn(20, 2, dtype=torch.float64), torch.randint(0, 2, (20,))
     loss = cw.vs_loss(logits, target, class_counts=COUNTS)
     torch.testing.assert_close(loss, F.cross_entropy(logits, target))
     half = cw.vs_loss(logits, target, class_counts=COUNTS, reduction="mean")
     torch.testing.assert_close(half, F.cross_entropy(logits, target) / 2)
-
-
-def test_weighted_cross_entropy_is_a_special_case():
-    logits, target = torch.randn(20, 2, dtype=torch.float64), torch.randint(0, 2, (20,))
     share = COUNTS[0] / sum(COUNTS)
     weights = torch.tensor([1 - share, share], dtype=torch.float64)
     loss = cw.vs_loss(logits, target, class_counts=COUNTS, omega=share)
