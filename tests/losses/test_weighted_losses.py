@@ -36,13 +36,11 @@ def test_weights_of_one_change_nothing(number, reduction):
         for parameter in objective.parameters():
             parameter.fill_(0.3)
     lam = objective.draw(1, generator=torch.Generator().manual_seed(0))[0]
-    for z, ones in (
-        (logits[0], torch.ones(9)),
-        (logits, torch.ones(9)),
-        (logits, torch.ones(4, 9)),
-    ):
+    for z, shape in ((logits[0], (9,)), (logits, (9,)), (logits, (4, 9))):
         plain = objective.loss(z, target, lam, class_counts=(40, 7))
-        weighted = objective.loss(z, target, lam, class_counts=(40, 7), sample_weight=ones)
+        weighted = objective.loss(
+            z, target, lam, class_counts=(40, 7), sample_weight=torch.ones(shape)
+        )
         torch.testing.assert_close(weighted, plain, rtol=1e-12, atol=1e-12)
 
 

@@ -108,11 +108,9 @@ def test_a_small_cnn_is_the_formula(stride: int, image: tuple[int, int]) -> None
 
 @pytest.mark.parametrize("width", [4, 16])
 def test_number_of_parameters_of_a_small_cnn(width: int) -> None:
-    network = SmallCNN(3, 5, width)
     convolutions = 9 * (3 * width + width * 2 * width + 2 * width * 4 * width)
-    norms = 2 * (width + 2 * width + 4 * width)
-    linear = 5 * 4 * width + 5
-    assert size(network) == convolutions + norms + linear
+    norms, linear = 2 * (width + 2 * width + 4 * width), 5 * 4 * width + 5
+    assert size(SmallCNN(3, 5, width)) == convolutions + norms + linear
 
 
 def test_every_pixel_counts_at_any_stride() -> None:
@@ -143,16 +141,12 @@ def test_number_of_parameters_of_a_resnet(
     assert len(layers) == depth
 
 
-@pytest.mark.parametrize(("depth", "millions"), [(20, 0.27), (32, 0.46), (44, 0.66), (56, 0.85)])
-def test_sizes_of_the_paper(depth: int, millions: float) -> None:
-    assert round(size(ResNetCifar(depth, n_classes=10)) / 1e6, 2) == millions
-
-
-def test_resnet32_for_two_classes() -> None:
-    network = ResNetCifar(32)
-    assert size(network) == 463_634
+def test_sizes_and_cost_of_the_paper() -> None:
+    millions = {depth: size(ResNetCifar(depth, n_classes=10)) / 1e6 for depth in (20, 32, 44, 56)}
+    rounded = {depth: round(number, 2) for depth, number in millions.items()}
+    assert rounded == {20: 0.27, 32: 0.46, 44: 0.66, 56: 0.85}
     # Forward and backward are three products, each a multiplication and an addition.
-    flop = 2 * 3 * multiplications(network, torch.zeros(2, 3, 32, 32))
+    flop = 2 * 3 * multiplications(ResNetCifar(32), torch.zeros(2, 3, 32, 32))
     assert flop == pytest.approx(414e6, rel=0.01)
 
 
@@ -184,22 +178,14 @@ def test_a_block_adds_its_input() -> None:
 
 
 def test_stages_halve_the_image_and_double_the_channels() -> None:
-    network = ResNetCifar(20)
-    shapes: list[tuple[int, ...]] = []
-    for stage in (network.stage1, network.stage2, network.stage3):
-        stage.register_forward_hook(lambda _, __, out: shapes.append(tuple(out.shape[1:])))
-    features = network.features(torch.randn(2, 3, 32, 32))
-    assert shapes == [(16, 32, 32), (32, 16, 16), (64, 8, 8)]
-    assert features.shape == (2, 64)
-    assert bool((features >= 0).all())
-
-
-def test_features_are_the_mean_over_pixels() -> None:
     network = ResNetCifar(20).eval()
     maps: list[Tensor] = []
-    network.stage3.register_forward_hook(lambda _, __, out: maps.append(out))
+    for stage in (network.stage1, network.stage2, network.stage3):
+        stage.register_forward_hook(lambda _, __, out: maps.append(out))
     features = network.features(torch.randn(2, 3, 32, 32))
-    torch.testing.assert_close(features, maps[0].flatten(2).sum(2) / 64)
+    assert [tuple(out.shape[1:]) for out in maps] == [(16, 32, 32), (32, 16, 16), (64, 8, 8)]
+    torch.testing.assert_close(features, maps[2].flatten(2).sum(2) / 64)  # the mean over pixels
+    assert bool((features >= 0).all())
 
 
 def test_initial_weights_have_the_deviation_of_he() -> None:
@@ -268,13 +254,6 @@ def test_cost_at_224_pixels() -> None:
     # The cost is published with the weights.
     assert multiplications(network, images) / 1e9 == pytest.approx(4.23, abs=0.005)
     assert shapes == [(256, 56, 56), (512, 28, 28), (1024, 14, 14), (2048, 7, 7)]
-
-
-def test_the_grouped_convolution_has_the_stride(resnext: ResNeXt50) -> None:
-    for stage in (resnext.layer2, resnext.layer3, resnext.layer4):
-        first = stage[0]
-        assert (first.conv1.stride, first.conv2.stride) == ((1, 1), (2, 2))
-        assert first.conv2.groups == 32
 
 
 def test_a_bottleneck_by_hand(resnext: ResNeXt50) -> None:

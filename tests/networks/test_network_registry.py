@@ -79,18 +79,13 @@ def test_a_seed_makes_the_weights(name: str) -> None:
     assert same(first, build_network(name, in_shape=in_shape, seed=np.int64(7)))
 
 
-def test_the_seed_is_undone_after_an_error() -> None:
-    before = torch.get_rng_state()
-    with pytest.raises(InputError):
-        build_network("mlp", in_shape=(3,), seed=7, hidden=(4, 0))
-    assert torch.equal(torch.get_rng_state(), before)
-
-
-def test_without_a_seed_the_global_state_is_used() -> None:
+def test_the_global_state_is_used_without_a_seed_only() -> None:
     torch.manual_seed(3)
     first = build_network("mlp", in_shape=(3,))
     assert not same(first, build_network("mlp", in_shape=(3,)))
     torch.manual_seed(3)
+    with pytest.raises(InputError):
+        build_network("mlp", in_shape=(3,), seed=7, hidden=(4, 0))
     assert same(first, build_network("mlp", in_shape=(3,)))
 
 
@@ -151,10 +146,7 @@ def test_timm_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     ("failure", "seen"),
     [
         ("import torchvision_that_is_not_there", "ModuleNotFoundError: No module named"),
-        (
-            "raise RuntimeError('operator torchvision::nms does not exist')",
-            "RuntimeError: operator",
-        ),
+        ("raise RuntimeError('no operator torchvision::nms')", "RuntimeError: no operator"),
         ("raise AttributeError('partly\\ninitialized')", "AttributeError: partly$"),
     ],
 )

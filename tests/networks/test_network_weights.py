@@ -43,12 +43,6 @@ def test_a_head_of_other_classes_is_left_and_named() -> None:
     assert unchanged(network.body, {k[5:]: v for k, v in state.items() if k.startswith("body.")})
 
 
-def test_a_head_of_the_same_classes_is_copied() -> None:
-    state, network = MLP(4, 3).state_dict(), MLP(4, 3)
-    assert load_weights(network, state) == []
-    assert torch.equal(network.linear.weight, state["linear.weight"])
-
-
 def test_a_head_without_bias() -> None:
     network, other = (nn.Sequential(nn.Linear(4, 3), nn.Linear(3, n, bias=False)) for n in (2, 5))
     assert load_weights(network, other.state_dict()) == ["1.weight"]

@@ -4,25 +4,12 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
+from scored_cases import CASES, every_case
 from sklearn import metrics
 
 from curvewise import RocCurve, roc_band, roc_curve
 
-RNG = np.random.default_rng(0)
-Y = (RNG.random(80) < 0.3).astype(int)
-SCORE = RNG.normal(size=80) + Y
-
-CASES = {
-    "distinct scores": (Y, SCORE),
-    "tied scores": (Y, np.round(SCORE)),
-    "all tied": (Y, np.zeros(80)),
-    "perfect": (Y, Y + SCORE / 100),
-    "wrong way round": (Y, -Y + SCORE / 100),
-    "one positive": ([0, 0, 1, 0], [0.1, 0.5, 0.4, 0.4]),
-    "one negative": ([1, 1, 0, 1], [0.1, 0.5, 0.4, 0.4]),
-}
-every_case = pytest.mark.parametrize(("y", "score"), CASES.values(), ids=CASES)
 CURVES = [roc_curve(y, score) for y, score in CASES.values()]
 
 
@@ -126,7 +113,6 @@ rates = st.lists(st.floats(0, 1), max_size=8)
 
 
 @given(st.lists(whole_scores, min_size=1, max_size=4), rates)
-@settings(deadline=None)
 def test_band_climbs_from_corner_to_corner_and_is_never_nan(runs, grid):
     # Every second sample is positive, so that both classes are there.
     band = roc_band([roc_curve(np.arange(len(run)) % 2, run) for run in runs], grid)

@@ -5,7 +5,7 @@ import tracemalloc
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy.stats import rankdata, zscore
 
@@ -75,7 +75,6 @@ members = st.tuples(st.integers(1, 4), st.integers(1, 9)).flatmap(
 
 
 @given(members, st.integers(1, 1000), st.integers(-1000, 1000))
-@settings(deadline=None)
 def test_standardised_does_not_see_scale_and_offset_of_a_model(scores, scale, offset):
     moved = scores.copy()
     moved[0] = moved[0] * scale + offset
@@ -83,7 +82,6 @@ def test_standardised_does_not_see_scale_and_offset_of_a_model(scores, scale, of
 
 
 @given(members)
-@settings(deadline=None)
 def test_rank_sees_only_the_order(scores):
     moved = scores.copy()
     moved[0] = np.arctan(moved[0] / 100)
@@ -92,7 +90,6 @@ def test_rank_sees_only_the_order(scores):
 
 
 @given(members, st.sampled_from(["standardised", "rank"]), st.randoms())
-@settings(deadline=None)
 def test_order_of_models_and_samples_does_not_matter(scores, method, random):
     found = ensemble_score(scores, method)
     models = random.sample(range(len(scores)), len(scores))

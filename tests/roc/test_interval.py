@@ -2,8 +2,9 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 from scipy.stats import binom, ks_2samp, norm
+from scored_cases import scored
 
 from curvewise import auc, auc_interval, bootstrap_auc, compare_auc
 from curvewise.roc.interval import chernoff_interval
@@ -224,14 +225,9 @@ def test_bootstrap_gives_as_many_areas_as_asked_and_repeats_by_seed(n_replicates
     assert (areas != other).any()
 
 
-sample = st.tuples(st.integers(0, 1), st.integers(-6, 6))
-
-
-@given(st.lists(sample, min_size=2, max_size=25), st.floats(0.01, 0.999))
-@settings(deadline=None)
+@given(scored, st.floats(0.01, 0.999))
 def test_interval_holds_the_area_inside_the_unit_interval(samples, level):
-    y = [0, 1] + [label for label, _ in samples[2:]]
-    score = [score for _, score in samples]
+    y, score = samples
     found = auc_interval(y, score, level)
     assert 0 <= found.low <= found.auc <= found.high <= 1
     assert found.method in ("delong", "chernoff")

@@ -5,26 +5,13 @@ from math import sqrt
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
+from scored_cases import SCORE, Y, every_case, scored
 from sklearn import metrics
 
 from curvewise import binary_metrics
 
-RNG = np.random.default_rng(0)
-Y = (RNG.random(80) < 0.3).astype(int)
-SCORE = 1 / (1 + np.exp(-RNG.normal(size=80) - Y))
-
-CASES = {
-    "distinct scores": (Y, SCORE),
-    "tied scores": (Y, np.round(SCORE, 1)),
-    "single precision": (Y, SCORE.astype(np.float32)),
-    "all tied": (Y, np.full(80, 0.5)),
-    "perfect": (Y, Y + SCORE / 100),
-    "wrong way round": (Y, 0.9 - Y + SCORE / 100),
-    "one positive": ([0, 0, 1, 0], [0.1, 0.5, 0.6, 0.6]),
-    "one negative": ([1, 1, 0, 1], [0.1, 0.5, 0.4, 0.4]),
-}
-every_case = pytest.mark.parametrize(("y", "score"), CASES.values(), ids=CASES)
+PROBABILITY = 1 / (1 + np.exp(-SCORE))
 
 
 @every_case
@@ -58,24 +45,23 @@ def test_every_metric_is_that_of_scikit_learn(y, score, threshold, weighted):
 
 
 def test_nothing_called_positive_gives_zeros_not_nan():
-    found = binary_metrics(Y, SCORE, threshold=2.0)
+    found = binary_metrics(Y, SCORE, threshold=20.0)
     assert (found.tpr, found.fpr, found.gmean) == (0, 0, 0)
     assert (found.precision, found.f1, found.fbeta) == (0, 0, 0)
     assert found.accuracy == np.mean(Y == 0)
     # How the scores rank has nothing to do with the threshold.
     assert found.auroc == binary_metrics(Y, SCORE).auroc
+    # F-beta at 0 is precision, here too.
+    assert binary_metrics(Y, SCORE, threshold=20.0, fbeta=0).fbeta == 0
 
 
 def test_everything_called_positive():
-    found = binary_metrics(Y, SCORE, threshold=0.0)
+    found = binary_metrics(Y, SCORE, threshold=-20.0)
     assert (found.tpr, found.fpr, found.gmean) == (1, 1, 0)
     assert found.precision == found.accuracy == np.mean(Y)
-
-
-def test_everything_called_positive_with_weights_stays_in_range():
     # Sums of weights in another order round differently: FPR must not pass 1.
     for weight in np.random.default_rng(0).random((30, len(Y))):
-        found = binary_metrics(Y, SCORE, threshold=0.0, weight=weight)
+        found = binary_metrics(Y, SCORE, threshold=-20.0, weight=weight)
         assert found.fpr == pytest.approx(1)
         assert found.fpr <= 1
         assert found.gmean == pytest.approx(0, abs=1e-7)
@@ -86,8 +72,7 @@ def test_a_score_at_the_threshold_is_called():
 
 
 def test_log_odds_are_cut_at_zero():
-    log_odds = np.log(SCORE / (1 - SCORE))
-    probability, odds = binary_metrics(Y, SCORE), binary_metrics(Y, log_odds, threshold=0)
+    probability, odds = binary_metrics(Y, PROBABILITY), binary_metrics(Y, SCORE, threshold=0)
     assert (odds.tpr, odds.fpr, odds.f1) == (probability.tpr, probability.fpr, probability.f1)
 
 
@@ -97,10 +82,6 @@ def test_fbeta_goes_from_precision_to_recall():
     assert found.fbeta == pytest.approx(found.precision)
     found = binary_metrics(Y, SCORE, fbeta=1e6)
     assert found.fbeta == pytest.approx(found.tpr)
-
-
-def test_fbeta_at_zero_is_precision_where_nothing_is_called_too():
-    assert binary_metrics(Y, SCORE, threshold=2.0, fbeta=0).fbeta == 0
 
 
 @pytest.mark.parametrize("position", ["highest", "lowest"])
@@ -120,12 +101,7 @@ def test_containers_make_no_difference(convert):
     assert binary_metrics(Y.astype(bool), SCORE) == binary_metrics(Y, SCORE)
 
 
-sample = st.tuples(st.integers(0, 1), st.integers(-6, 6))
-
-
-@given(st.lists(sample, min_size=2, max_size=25), st.integers(-7, 7), st.floats(0.1, 10))
-@settings(deadline=None)
+@given(scored, st.integers(-7, 7), st.floats(0.1, 10))
 def test_every_metric_is_a_share(samples, threshold, fbeta):
-    y = [0, 1] + [label for label, _ in samples[2:]]
-    found = binary_metrics(y, [score for _, score in samples], threshold, fbeta=fbeta)
+    found = binary_metrics(*samples, threshold, fbeta=fbeta)
     assert all(0 <= value <= 1 + 1e-12 for value in vars(found).values()), found

@@ -2,26 +2,12 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 from scipy.stats import binomtest
+from scored_cases import every_case, scored
 from sklearn.metrics import precision_score
 
 from curvewise import choose_operating_point, operating_point, ppv, rate_interval
-
-RNG = np.random.default_rng(0)
-Y = (RNG.random(60) < 0.3).astype(int)
-SCORE = RNG.normal(size=60) + Y
-
-CASES = {
-    "distinct scores": (Y, SCORE),
-    "tied scores": (Y, np.round(SCORE)),
-    "single precision": (Y, SCORE.astype(np.float32)),
-    "all tied": (Y, np.zeros(60)),
-    "perfect": (Y, Y + SCORE / 100),
-    "wrong way round": (Y, -Y + SCORE / 100),
-    "one positive": (np.array([0, 0, 1, 0]), np.array([0.1, 0.5, 0.4, 0.4])),
-}
-every_case = pytest.mark.parametrize(("y", "score"), CASES.values(), ids=CASES)
 
 
 def every_choice(y, score):
@@ -125,15 +111,9 @@ def test_rate_interval_at_the_ends_has_a_closed_form():
     assert rate_interval(20, 20) == pytest.approx((0.025 ** (1 / 20), 1))
 
 
-sample = st.tuples(st.integers(0, 1), st.integers(-6, 6))
-rate = st.floats(0, 1)
-
-
-@given(st.lists(sample, min_size=2, max_size=25), rate)
-@settings(deadline=None)
+@given(scored, st.floats(0, 1))
 def test_chosen_points_keep_their_promise(samples, limit):
-    y = [0, 1] + [label for label, _ in samples[2:]]
-    score = [score for _, score in samples]
+    y, score = samples
     careful = choose_operating_point(y, score, max_fpr=limit)
     eager = choose_operating_point(y, score, min_tpr=limit)
     assert careful.fpr <= limit
