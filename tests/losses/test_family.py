@@ -14,7 +14,6 @@ import curvewise as cw
 from curvewise.losses import family as family_module
 
 UNIT = st.floats(0, 1)
-PROBABILITIES = np.linspace(0, 1, 41)
 
 
 @st.composite
@@ -33,19 +32,6 @@ def test_cdf_is_the_integral_of_pdf(height: float) -> None:
         assert density.ppf(area) == pytest.approx(x, abs=1e-6 if height in (0.0, 2 / 3) else 1e-12)
     assert density.pdf(2.0) == height
     assert density.pdf(-1.0) == density.height_at_low == pytest.approx(2 / 3 - height)
-
-
-def test_flat_and_triangular_densities_have_their_closed_forms() -> None:
-    x = np.linspace(0, 4, 33)
-    flat, rising, falling = (cw.LinearDensity(0.0, 4.0, height) for height in (0.25, 0.5, 0.0))
-    assert (flat.pdf(x) == 0.25).all()
-    assert (flat.cdf(x) == x / 4).all()
-    assert (flat.ppf(x / 4) == x).all()
-    np.testing.assert_allclose(rising.cdf(x), (x / 4) ** 2, rtol=1e-15)
-    np.testing.assert_allclose(rising.ppf(PROBABILITIES), 4 * PROBABILITIES**0.5, rtol=1e-15)
-    np.testing.assert_allclose(falling.cdf(x), x / 4 * (2 - x / 4), rtol=1e-15)
-    upper = 4 * PROBABILITIES / (1 + (1 - PROBABILITIES) ** 0.5)
-    np.testing.assert_allclose(falling.ppf(PROBABILITIES), upper, rtol=1e-15)
 
 
 NEARLY_FLAT = [-1e-12, -1e-15, 0.0, 3e-16, 1e-14, 1e-12, 1e-8]

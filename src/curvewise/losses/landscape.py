@@ -190,20 +190,6 @@ def weighted_cross_entropy(omega: float, p1: ArrayLike) -> tuple[Floats, Floats]
     return majority.reshape(scores.shape), minority.reshape(scores.shape)
 
 
-def break_even_score(beta: float, *, omega: float = 0.5, tau: float = 0.0) -> float:
-    """Return the softmax score p1 at which both labels cost the same, with gamma 0.
-
-    >>> round(break_even_score(10, tau=2.0), 4)
-    0.9901
-    """
-    return score_of(break_even(beta, omega=omega, tau=tau).intercept)
-
-
-def score_of(log_odds: float) -> float:
-    """Return the softmax score of class 1 where ``z1 - z0`` is `log_odds`."""
-    return float(1 / (1 + np.exp(-log_odds)))
-
-
 def calibrated_log_odds(
     logits: Tensor,
     *,

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from scipy.special import expit
 
 from curvewise.figures.frames import lines
 from curvewise.figures.landscapes import plot_landscapes
@@ -14,9 +15,8 @@ from curvewise.losses.family import LinearDensity
 from curvewise.losses.landscape import (
     BreakEven,
     Landscape,
-    break_even_score,
+    break_even,
     loss_landscape,
-    score_of,
     separated,
     weighted_cross_entropy,
 )
@@ -83,7 +83,7 @@ def _sides(data: Data) -> Measured:
 
 def _score_at_two(data: Data) -> Measured:
     rows = data["lines"]
-    return Measured(score_of(float(rows.loc[rows["tau"] == 2, "intercept"].iloc[0])))
+    return Measured(float(expit(rows.loc[rows["tau"] == 2, "intercept"].iloc[0])))
 
 
 TAU_SHIFTS = Claim(
@@ -235,9 +235,9 @@ def _collect_softmax(reading: Reading) -> Data:
         majority, minority = weighted_cross_entropy(omega, SCORES)
         costs = {"loss 0": majority, "loss 1": minority}
         points.append(pd.DataFrame({"omega": omega, "p1": SCORES, **costs}))
-        p1 = break_even_score(BETA, omega=omega)
+        p1 = float(expit(break_even(BETA, omega).intercept))
         loss = float(weighted_cross_entropy(omega, p1)[1])
-        shifted = break_even_score(BETA, omega=omega, tau=2.0)
+        shifted = float(expit(break_even(BETA, omega, tau=2.0).intercept))
         crossings.append({"omega": omega, "p1": p1, "loss": loss, "p1 with tau": shifted})
     return {"": pd.concat(points), "crossings": pd.DataFrame(crossings)}
 
