@@ -27,7 +27,7 @@ from _measure import Result, faster, main
 from curvewise.training.batches import TrainingData
 from curvewise.training.loop import conditioned
 from curvewise.training.stacked import choose_chunk, member_recipes
-from curvewise.training.stacked_run import StackedRun
+from curvewise.training.stacked_run import Member, StackedRun
 
 MEMBERS, SAMPLES, BATCH, ROUNDS = 96, 6060, 128, 7
 SHAPES = {"small": (30, (64, 64)), "head": (1280, (64,)), "wide": (784, (256, 64))}
@@ -53,8 +53,8 @@ def stacked(shape: str) -> Iterator[int]:
     ]
     chunk, _ = choose_chunk(networks[0], MEMBERS, recipes[0], None)
     x, y = data(width)
-    known = TrainingData(x, y, x.device)
-    run = StackedRun(networks[:chunk], families[:chunk], known, recipes[:chunk])
+    members = list(map(Member, networks, families, recipes))
+    run = StackedRun(members[:chunk], TrainingData(x, y, x.device))
     for _ in run.steps_left():
         yield chunk
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from curvewise.training.speed import old_objects_spared
+from curvewise.base.machine import old_objects_spared
 
 STATUS = Path("/proc/self/status")
 SCRIPT = textwrap.dedent(

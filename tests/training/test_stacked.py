@@ -2,281 +2,344 @@
 
 import math
 
+import numpy as np
 import pytest
 import torch
+from small_models import (
+    LCT,
+    SETTINGS,
+    VS,
+    N,
+    alone,
+    cnn,
+    difference,
+    held_out,
+    images,
+    mlp,
+    recipe,
+    recipes,
+    table,
+    tanh_network,
+    weights,
+    with_dropout,
+)
 from torch import nn
 
-from curvewise.base.errors import InputError
 from curvewise.losses.baselines import AUCMarginLoss, FocalLoss, LDAMLoss
 from curvewise.losses.family import LinearDensity, LossFamily
-from curvewise.networks.architectures import MLP, SmallCNN
+from curvewise.networks.architectures import MLP
 from curvewise.networks.conditioning import condition
-from curvewise.training.loop import fit
+from curvewise.training.loop import conditioned, fit
 from curvewise.training.recipe import Recipe
-from curvewise.training.stacked import choose_chunk, fit_stacked, member_recipes
+from curvewise.training.stacked import choose_chunk, fit_stacked, stacked_scores
 
-VS = [LossFamily(omega, 0.2, tau) for omega, tau in ((0.5, 0.0), (0.7, 1.0), (0.99, 3.0))]
-LCT = [
-    LossFamily(0.5 + g, g, LinearDensity(0, 3, h)) for g, h in ((0, 0), (0.2, 0.33), (0.4, 0.66))
-]
-BASE = {"batch_size": 32, "lr": 0.1, "clip_norm": 0.5, "device": "cpu"}
-
-
-@pytest.fixture
-def double():
-    """Draw lambda in float64 too."""
-    torch.set_default_dtype(torch.float64)
-    yield
-    torch.set_default_dtype(torch.float32)
-
-
-def data(n: int = 150, d: int = 6, dtype: torch.dtype = torch.float32):
-    generator = torch.Generator().manual_seed(7)
-    x = torch.randn(n, d, generator=generator, dtype=torch.float64)
-    y = (torch.arange(n) % 10 == 0).long()
-    x[y == 1] += 0.7
-    return x.to(dtype), y
-
-
-def network_fn(dtype: torch.dtype = torch.float32, hidden: tuple[int, ...] = (16, 8)):
-    def build(seed: int) -> nn.Module:
-        with torch.random.fork_rng():
-            torch.manual_seed(seed)
-            return MLP(6, hidden=hidden).to(dtype)
-
-    return build
-
-
-def recipes(**settings) -> list[Recipe]:
-    shared = {**BASE, **settings}
-    own = [
-        {"seed_weights": 3, "seed_lambda": 5, "lr": shared["lr"], "weight_decay": 0.0},
-        {"seed_weights": 1, "seed_lambda": 9, "lr": shared["lr"] / 3, "weight_decay": 0.05},
-        {"seed_weights": 8, "seed_lambda": 5, "lr": shared["lr"] * 1.5, "weight_decay": 0.01},
-    ]
-    return [Recipe(**{**shared, **member}) for member in own]
-
-
-def alone(build, families, x, y, members):
-    return [
-        fit(build(own.seed_weights), family, x, y, own).network
-        for family, own in zip(families, members, strict=True)
-    ]
-
-
-def difference(stack, networks) -> float:
-    """The largest difference of any weight or buffer of any member."""
-    return max(
-        (mine - other).abs().max().item()
-        for network, twin in zip(stack.networks, networks, strict=True)
-        for mine, other in zip(
-            network.state_dict().values(), twin.state_dict().values(), strict=True
-        )
-    )
-
-
-OPTIMISERS = {
-    "sgd": {},
-    "plain sgd without clipping": {"momentum": 0.0, "clip_norm": None, "lr": 0.05},
-    "adamw": {"optimizer": "adamw", "lr": 0.01},
-    "sam": {"rho": 0.1},
-    "adaptive sam over adamw": {"optimizer": "adamw", "lr": 0.01, "rho": 0.5, "adaptive": True},
+SCALE = torch.rand(3, 6, generator=torch.Generator().manual_seed(2), dtype=torch.float64) + 0.05
+ALL_SETTINGS = {
+    **SETTINGS,
+    "film at the logits": {"film_at": "logits"},
+    "film at both": {"film_at": "both", "film_init": "paper", "scale_lambda": True},
+    "one batch": {"batch_size": 1000},
 }
 
 
 @pytest.mark.parametrize("families", [VS, LCT], ids=["VS", "LCT"])
-@pytest.mark.parametrize("settings", OPTIMISERS.values(), ids=OPTIMISERS)
-@pytest.mark.parametrize(
-    ("dtype", "steps", "tolerance"), [(torch.float64, 200, 1e-9), (torch.float32, 20, 1e-4)]
-)
-def test_a_stack_is_its_members_one_by_one(families, settings, dtype, steps, tolerance):
-    x, y = data(dtype=dtype)
-    members = recipes(steps=steps, schedule="cosine", warmup_epochs=1, **settings)
-    stack = fit_stacked(network_fn(dtype), families, x, y, members)
+@pytest.mark.parametrize("settings", ALL_SETTINGS.values(), ids=ALL_SETTINGS)
+@pytest.mark.usefixtures("double")
+def test_a_stack_is_its_members_one_by_one(families, settings):
+    x, y = table()
+    members, shared = recipes(**settings), 2 * torch.rand(N, dtype=torch.float64)
+    rows, given = (held_out(y),) * 2 if families is LCT else ([shared] * 3, shared)
+    stack = fit_stacked(mlp, families, x, y, members, sample_weight=given)
     assert stack.how == "stacked: 3 models as one"
-    start = [network_fn(dtype)(own.seed_weights) for own in members]
-    moved = (stack.networks[0].linear.weight - start[0].linear.weight).abs().max()
-    assert moved > 100 * tolerance  # else the test says nothing
-    assert difference(stack, alone(network_fn(dtype), families, x, y, members)) < tolerance
+    assert difference(stack.networks, alone(mlp, families, x, y, members, rows)) < 1e-9
+    start = [conditioned(mlp(m.seed_weights), f, m) for f, m in zip(families, members, strict=True)]
+    plain = fit_stacked(mlp, families, x, y, members)
+    for others in (start, plain.networks):  # else the test says nothing
+        assert difference(stack.networks, others) > 1e-3
 
 
-@pytest.mark.usefixtures("double")
-def test_members_of_one_rate_and_decay_step_together():
-    x, y = data(dtype=torch.float64)
-    members = [
-        Recipe(**{**BASE, "optimizer": "adamw", "lr": 0.01, "weight_decay": 0.5, "steps": 100})
-        .changed(seed_weights=k, seed_lambda=k)
-        for k in range(len(LCT))
-    ]  # fmt: skip
-    build = network_fn(torch.float64)
-    stack = fit_stacked(build, LCT, x, y, members)
-    assert difference(stack, alone(build, LCT, x, y, members)) < 1e-9
-
-
-@pytest.mark.parametrize(
-    "settings",
-    [
-        {"draw": "sample"},
-        {"label_smoothing": 0.1},
-        {"ema_decay": 0.9, "ema_every": "step"},
-        {"ema_decay": 0.5, "ema_every": "epoch"},
-        {"film_at": "logits"},
-        {"film_at": "both", "film_init": "paper", "scale_lambda": True},
-        {"batch_size": 1000},
-        {"schedule": "step", "milestones": (2, 4)},
-    ],
-    ids=str,
-)
+@pytest.mark.parametrize("settings", [{}, SETTINGS["adamw"]], ids=["sgd", "adamw"])
 @pytest.mark.parametrize("families", [VS, LCT], ids=["VS", "LCT"])
-@pytest.mark.usefixtures("double")
-def test_every_setting_of_the_recipe_means_the_same(families, settings):
-    x, y = data(dtype=torch.float64)
-    members = recipes(epochs=6, **settings)
-    build = network_fn(torch.float64)
-    stack = fit_stacked(build, families, x, y, members)
-    assert difference(stack, alone(build, families, x, y, members)) < 1e-10
+def test_many_steps_of_members_with_one_rate_and_decay(families, settings):
+    x, y = table()
+    shared = recipe(steps=200, seed_weights=10, seed_order=4, seed_lambda=20, **settings)
+    stack = fit_stacked(mlp, families, x, y, shared)
+    seeds = [(own.seed_weights, own.seed_order, own.seed_lambda) for own in stack.recipes]
+    assert seeds == [(10, 4, 20), (11, 4, 21), (12, 4, 22)]
+    assert difference(stack.networks, alone(mlp, families, x, y, stack.recipes)) < 1e-9
 
 
-@pytest.mark.parametrize(
-    "objective",
-    [
-        lambda: FocalLoss(2.0),
-        lambda: LDAMLoss(0.5, 10.0),
-        lambda: AUCMarginLoss(1.0),
-        lambda: LossFamily([0.3, 0.7], 0.1, 1.0),
-        lambda: LossFamily(LinearDensity(0.5, 0.9, 2.0), LinearDensity(0, 0.4, 2.5), 1.0),
-    ],
-)
-@pytest.mark.parametrize("settings", [{}, {"rho": 0.05}])
-def test_any_objective(objective, settings):
-    x, y = data(dtype=torch.float64)
-    members = recipes(epochs=5, **settings)
-    build, three = network_fn(torch.float64), [objective() for _ in range(3)]
-    stack = fit_stacked(build, three, x, y, members)
-    others = [objective() for _ in range(3)]
-    assert difference(stack, alone(build, others, x, y, members)) < 1e-7
+@pytest.mark.parametrize("objective", [
+    lambda: FocalLoss(2.0),
+    lambda: LDAMLoss(0.5, 10.0),
+    lambda: AUCMarginLoss(1.0),
+    lambda: LossFamily([0.3, 0.7], 0.1, 1.0),
+    lambda: LossFamily(LinearDensity(0.5, 0.9, 2.0), LinearDensity(0, 0.4, 2.5), 1.0),
+])  # fmt: skip
+@pytest.mark.parametrize(("build", "chunk"), [(mlp, None), (tanh_network, 3)])
+@pytest.mark.parametrize("rho", [0.0, 0.05])
+def test_any_objective(objective, build, chunk, rho):
+    x, y = table()
+    rows, members = held_out(y), recipes(lr=0.03, rho=rho)
+    three, others = ([objective() for _ in range(3)] for _ in range(2))
+    stack = fit_stacked(build, three, x, y, members, sample_weight=rows, chunk=chunk)
+    networks = alone(build, others, x, y, members, rows)
+    assert difference(stack.networks, networks) < 1e-7  # objectives have float32 parameters
 
 
 @pytest.mark.parametrize("hidden", [(), (4,), (8, 8, 8)])
 def test_any_depth_and_any_chunk(hidden):
-    x, y = data(dtype=torch.float64)
-    members, build = recipes(epochs=3), network_fn(torch.float64, hidden)
-    whole = fit_stacked(build, LCT, x, y, members)
-    cut = fit_stacked(build, LCT, x, y, members, chunk=2)
+    def build(seed):
+        return mlp(seed, hidden)
+
+    x, y = table()
+    members = recipes()
+    whole, cut = (fit_stacked(build, LCT, x, y, members, chunk=chunk) for chunk in (None, 2))
     assert cut.how == "stacked: 3 models in chunks of 2"
-    assert difference(whole, cut.networks) < 1e-12
+    assert difference(whole.networks, cut.networks) < 1e-12
     assert [len(losses) for losses in cut.epoch_losses] == [3, 3, 3]
-    assert difference(whole, alone(build, LCT, x, y, members)) < 1e-10
+    assert difference(whole.networks, alone(build, LCT, x, y, members)) < 1e-10
 
 
-def cnn(seed: int) -> nn.Module:
-    with torch.random.fork_rng():
-        torch.manual_seed(seed)
-        return SmallCNN(1, width=4).double()
-
-
-@pytest.mark.parametrize("settings", [{}, {"rho": 0.1}, {"ema_decay": 0.9}])
+@pytest.mark.parametrize("settings", [{}, {"rho": 0.1}, {"ema_decay": 0.9}], ids=str)
 def test_convolutions_with_batch_norm_stack_where_asked(settings):
-    generator = torch.Generator().manual_seed(1)
-    x = torch.randn(60, 1, 8, 8, generator=generator, dtype=torch.float64)
-    y = (torch.arange(60) % 6 == 0).long()
-    members = recipes(epochs=3, **settings)
+    x, y = images()
+    members = recipes(**settings)
     stack = fit_stacked(cnn, LCT, x, y, members, chunk=3)
     assert stack.how == "stacked: 3 models as one"
-    assert difference(stack, alone(cnn, LCT, x, y, members)) < 1e-9
+    assert difference(stack.networks, alone(cnn, LCT, x, y, members)) < 1e-9
     one_by_one = fit_stacked(cnn, LCT, x, y, members)
     assert one_by_one.how.startswith("one by one: 3 models")
-    assert difference(one_by_one, stack.networks) < 1e-9
+    assert difference(one_by_one.networks, stack.networks) < 1e-9
 
 
-def test_frozen_layers_stay_as_they_are():
-    def build(seed: int) -> nn.Module:
-        network = network_fn(torch.float64)(seed)
-        network.body[0].requires_grad_(False)
-        return network
-
-    x, y = data(dtype=torch.float64)
-    members = recipes(epochs=3)
-    stack = fit_stacked(build, LCT, x, y, members, chunk=3)
-    assert difference(stack, alone(build, LCT, x, y, members)) < 1e-10
-    for network, own in zip(stack.networks, members, strict=True):
-        assert network.body.body[0].weight.equal(build(own.seed_weights).body[0].weight)
+def unused_and_frozen(seed):
+    network = mlp(seed)
+    network.body[0].requires_grad_(False)
+    network.unused = nn.Linear(2, 2).double()
+    return network
 
 
-def test_a_member_that_diverges_is_frozen_and_the_others_go_on():
-    x, y = data(dtype=torch.float64)
-    members = recipes(epochs=6, clip_norm=None, lr=0.05, ema_decay=0.5)
-    wild = [members[0], members[1].changed(lr=1e160), members[2]]
-    build = network_fn(torch.float64)
-    stack = fit_stacked(build, LCT, x, y, wild)
+def test_frozen_layers_and_unused_ones_stay_as_they_are():
+    x, y = table()
+    members = [own.changed(weight_decay=0) for own in recipes()]
+    stack = fit_stacked(unused_and_frozen, LCT, x, y, members, chunk=3)
+    networks = alone(unused_and_frozen, LCT, x, y, members)
+    for network, other, own in zip(stack.networks, networks, members, strict=True):
+        assert difference([network.linear, network.film], [other.linear, other.film]) < 1e-10
+        first = unused_and_frozen(own.seed_weights).body[0]
+        assert network.body.body[0].weight.equal(first.weight)
+
+
+BUILDS = {
+    "layered": (mlp, None),
+    "layered in chunks": (mlp, 2),
+    "linear": (lambda seed: mlp(seed, ()), None),
+    "mapped": (tanh_network, 3),
+    "mapped in chunks": (tanh_network, 2),
+    "one by one": (tanh_network, None),
+}
+
+
+@pytest.mark.parametrize(("families", "settings"), [(VS, SETTINGS["adamw"]), (LCT, {"rho": 0.1})])
+@pytest.mark.parametrize(("build", "chunk"), BUILDS.values(), ids=BUILDS)
+def test_scaled_inputs_are_those_of_a_scaled_table(families, settings, build, chunk):
+    x, y = table()
+    members = recipes(**settings)
+    stack = fit_stacked(build, families, x, y, members, input_scale=SCALE.numpy(), chunk=chunk)
+    twins = [
+        alone(build, [family], x * scale, y, [own])[0]
+        for family, own, scale in zip(families, members, SCALE, strict=True)
+    ]
+    assert difference(stack.networks, twins) < 1e-9
+    plain = fit_stacked(build, families, x, y, members, chunk=chunk)
+    assert difference(plain.networks, twins) > 1e-3  # else the test says nothing
+
+
+@pytest.mark.parametrize("build", [mlp, tanh_network])
+def test_arrays_are_cast_to_float32_and_scales_to_the_type_of_the_weights(build):
+    def floats(seed):
+        return build(seed).float()
+
+    x, y = table()
+    members = recipes()
+    stack = fit_stacked(floats, LCT, x.numpy(), y, members, input_scale=SCALE.numpy())
+    twins = [
+        alone(floats, [family], (x * scale).float(), y, [own])[0]
+        for family, own, scale in zip(LCT, members, SCALE, strict=True)
+    ]
+    assert difference(stack.networks, twins) < 1e-4
+    assert stack.networks[0].linear.weight.dtype == torch.float32
+
+
+def test_members_hold_out_rows():
+    x, y = table()
+    rows, changed = held_out(y), x.clone()
+    changed[rows[0] == 0] += 100.0
+    first, second = (
+        fit_stacked(mlp, LCT, each, y, recipe(), sample_weight=rows) for each in (x, changed)
+    )
+    assert difference(first.networks[:1], second.networks[:1]) < 1e-12
+    assert difference(first.networks[1:2], second.networks[1:2]) > 1e-3
+
+
+@pytest.mark.parametrize(("build", "chunk"), BUILDS.values(), ids=BUILDS)
+def test_all_members_are_told_the_mean_of_the_sums(build, chunk):
+    x, y = table()
+    rows = torch.stack([torch.full((N,), 1.0 + k, dtype=torch.float64) for k in range(3)])
+    rows[2, y == 1] = 9.0
+    stack = fit_stacked(build, VS, x, y, recipe(), sample_weight=rows, chunk=chunk)
+    assert stack.class_counts == pytest.approx((135 * 2, 15 * 4))
+    counts = stack.class_counts
+    networks = alone(build, VS, x, y, stack.recipes, rows, class_counts=counts)
+    assert difference(stack.networks, networks) < 1e-9
+
+
+@pytest.mark.parametrize("reduction", ["weighted_mean", "expected_mean"])
+@pytest.mark.parametrize("family", [VS[1], LCT[1]], ids=["VS", "LCT"])
+def test_weights_of_one_change_nothing(family, reduction):
+    family = LossFamily(**family.settings, reduction=reduction)
+    x, y = table()
+    networks = [
+        fit(mlp(0), family, x, y, recipe(), sample_weight=ones).network
+        for ones in (None, np.ones(N), [1] * N, torch.ones(N, dtype=torch.bool))
+    ]
+    assert difference(networks[1:], networks[:1] * 3) < 1e-12
+
+
+def test_whole_weights_are_repeated_rows_when_a_batch_is_everything():
+    x, y = table()
+    times = torch.arange(N) % 4
+    rows = torch.arange(N).repeat_interleave(times)
+    whole = recipe(batch_size=1000)
+    weighted = fit(mlp(0), VS[1], x, y, whole, sample_weight=times)
+    repeated = fit(mlp(0), VS[1], x[rows], y[rows], whole)
+    assert weighted.class_counts == repeated.class_counts
+    assert difference([weighted.network], [repeated.network]) < 1e-10
+
+
+def margins():
+    return [AUCMarginLoss() for _ in range(3)]
+
+
+@pytest.mark.parametrize(
+    ("build", "families", "chunk"),
+    [
+        (mlp, lambda: LCT, None),
+        (tanh_network, lambda: VS, 3),
+        (with_dropout, lambda: LCT, None),
+        (mlp, margins, None),
+    ],
+    ids=["layered", "mapped", "one by one", "with parameters of its own"],
+)
+def test_a_member_that_diverges_is_frozen_and_the_others_go_on(build, families, chunk):
+    x, y = table()
+    rows, members = held_out(y), recipes(epochs=6, lr=0.05, ema_decay=0.5, ema_every="step")
+    members = [own.changed(clip_norm=None) for own in members]
+    members[1] = members[1].changed(lr=1e160)
+    options = {"chunk": chunk, "snapshots": (0.03, 0.5)}
+    stack = fit_stacked(
+        build, families(), x, y, members, sample_weight=rows, input_scale=SCALE, **options
+    )
     assert list(stack.diverged) == [1]
     assert "the loss is" in stack.diverged[1]
     assert "1e+160" in stack.diverged[1]
-    assert math.isnan(stack.losses[1])
-    assert len(stack.epoch_losses[0]) == 6
-    calm = [LCT[0], LCT[2]], [members[0], members[2]]
-    networks = alone(build, calm[0], x, y, calm[1])
-    stack.networks = [stack.networks[0], stack.networks[2]]
-    assert difference(stack, networks) < 1e-10
+    assert [math.isnan(loss) for loss in stack.losses] == [False, True, False]
+    assert [len(stack.epoch_losses[k]) for k in (0, 2)] == [6, 6]
+    first, second = stack.snapshots
+    assert weights(first[1]).abs().max() > 1e100  # after its first step, before it was seen
+    left = weights(stack.networks[1])
+    torch.testing.assert_close(weights(second[1]), left, rtol=0, atol=0, equal_nan=True)
+    calm = fit_stacked(
+        build, families()[::2], x, y, members[::2],
+        sample_weight=rows[::2], input_scale=SCALE[::2], **options,
+    )  # fmt: skip
+    pairs = zip([stack.networks, *stack.snapshots], [calm.networks, *calm.snapshots], strict=True)
+    for networks, others in pairs:
+        assert difference(networks[::2], others) < 1e-7
 
 
-def test_all_may_diverge():
-    x, y = data()
-    members = [own.changed(lr=1e30) for own in recipes(epochs=4, clip_norm=None)]
-    stack = fit_stacked(network_fn(), VS, x, y, members)
+def test_all_may_diverge_right_after_a_snapshot():
+    x, y = table()
+    wild = recipe(steps=20, clip_norm=None, lr=1e160)
+    stack = fit_stacked(mlp, LCT, x, y, wild, snapshots=(0.05,))
     assert sorted(stack.diverged) == [0, 1, 2]
+    stopped = fit_stacked(mlp, LCT, x, y, wild, on_progress=lambda *_: True)
+    assert difference(stack.snapshots[0], stopped.networks) == 0
 
 
-def test_one_recipe_numbers_the_seeds():
-    own = member_recipes(Recipe(epochs=1, seed_weights=10, seed_order=4, seed_lambda=20), 3)
-    assert [(r.seed_weights, r.seed_order, r.seed_lambda) for r in own] == [
-        (10, 4, 20),
-        (11, 4, 21),
-        (12, 4, 22),
-    ]
+SNAPSHOTS = {
+    "stacked": (mlp, {}, None),
+    "adamw": (mlp, {"optimizer": "adamw", "lr": 0.01}, None),
+    "average": (mlp, {"ema_decay": 0.9, "ema_every": "step"}, None),
+    "average every epoch": (mlp, {"ema_decay": 0.5}, None),
+    "chunks": (mlp, {}, 2),
+    "one by one": (with_dropout, {}, None),
+    "one by one, average": (with_dropout, {"ema_decay": 0.9}, None),
+    "batch norm, stacked": (cnn, {"ema_decay": 0.5}, 3),
+    "batch norm, one by one": (cnn, {}, None),
+}
+
+
+@pytest.mark.parametrize(("build", "settings", "chunk"), SNAPSHOTS.values(), ids=SNAPSHOTS)
+def test_a_snapshot_is_a_run_stopped_there(build, settings, chunk):
+    x, y = images(N) if build is cnn else table()
+    given = recipe(steps=20, **settings)
+    whole = fit_stacked(build, LCT, x, y, given, chunk=chunk, snapshots=(0.1, 0.5, 0.8))
+    assert [len(taken) for taken in whole.snapshots] == [3, 3, 3]
+    for taken, step in zip(whole.snapshots, (2, 10, 16), strict=True):
+        for k in range(3):
+            stopped = fit_stacked(
+                build, LCT[k : k + 1], x, y, [whole.recipes[k]], chunk=chunk and 1,
+                on_progress=lambda done, total, step=step: done == step,
+            )  # fmt: skip
+            assert difference(stopped.networks, [taken[k]]) < 1e-10
+            assert not taken[k].training
+    plain = fit_stacked(build, LCT, x, y, given, chunk=chunk)
+    assert plain.snapshots == []
+    assert difference(whole.networks, plain.networks) == 0  # looking changes nothing
+    assert difference(whole.networks, whole.snapshots[-1]) > 1e-4
+
+
+def test_snapshots_are_copies_that_can_be_used():
+    x, y = table()
+    stack = fit_stacked(mlp, margins(), x, y, recipe(), snapshots=(0.5, 0.9))
+    lams = torch.zeros(1, 0)
+    before = stacked_scores(stack.snapshots[0], x, lams)
+    with torch.no_grad():
+        for network in [*stack.networks, *stack.snapshots[1]]:
+            for parameter in network.parameters():
+                parameter.fill_(0.0)
+    assert (stacked_scores(stack.snapshots[0], x, lams) == before).all()
+    logits = stack.snapshots[0][1](x)
+    assert before[1, 0] == pytest.approx((logits[:, 1] - logits[:, 0]).detach().numpy(), abs=1e-5)
+
+
+@pytest.mark.parametrize(("chunk", "build"), [(None, mlp), (2, mlp), (None, with_dropout)])
+def test_what_a_stopped_run_did_not_get_to_is_as_it_was_left(chunk, build):
+    x, y = table()
+    stack = fit_stacked(
+        build, LCT, x, y, recipe(steps=20), chunk=chunk, snapshots=(0.1, 0.5),
+        on_progress=lambda done, total: done >= total // 4,
+    )  # fmt: skip
+    assert len(stack.losses) == len(stack.epoch_losses) == 3
+    first, second = stack.snapshots
+    assert not any(network.training for network in [*first, *second])
+    assert difference(first[:1], stack.networks[:1]) > 0
+    if chunk is None and build is mlp:
+        assert difference(second, stack.networks) == 0
 
 
 def test_progress_counts_over_chunks_and_stops():
-    x, y = data()
+    x, y = table()
     seen = []
     fit_stacked(
-        network_fn(), VS, x, y, recipes(steps=4), chunk=2,
+        mlp, VS, x, y, recipes(steps=4), chunk=2,
         on_progress=lambda done, total: seen.append((done, total)),
     )  # fmt: skip
     assert seen == [(2, 12), (4, 12), (6, 12), (8, 12), (9, 12), (10, 12), (11, 12), (12, 12)]
-    stack = fit_stacked(network_fn(), VS, x, y, recipes(epochs=9), on_progress=lambda *_: True)
-    assert [len(losses) for losses in stack.epoch_losses] == [0, 0, 0]
-
-
-@pytest.mark.parametrize(
-    ("change", "words"),
-    [
-        ({"batch_size": 64}, "batch_size"),
-        ({"seed_order": 4}, "seed_order"),
-        ({"rho": 0.1, "schedule": "cosine"}, "schedule"),
-    ],
-)
-def test_what_members_must_share(change, words):
-    members = recipes(epochs=1)
-    members[1] = members[1].changed(**change)
-    with pytest.raises(InputError, match=words):
-        fit_stacked(network_fn(), VS, *data(), members)
-
-
-@pytest.mark.parametrize(
-    ("families", "words"),
-    [
-        ([], "at least one family"),
-        ([*VS[:2], LCT[0]], "draw the same"),
-        ([FocalLoss(), FocalLoss(3.0), FocalLoss()], "same loss"),
-        ([FocalLoss(), LDAMLoss(), VS[0]], "same loss"),
-        ([VS[0], VS[1], LossFamily(reduction="mean")], "reduction"),
-        (VS[:2], "recipe for each of 2"),
-    ],
-)
-def test_stacks_that_cannot_be(families, words):
-    with pytest.raises(InputError, match=words):
-        fit_stacked(network_fn(), families, *data(), recipes(epochs=1))
+    stack = fit_stacked(mlp, VS, x, y, recipes(epochs=9), on_progress=lambda *_: True)
+    assert stack.epoch_losses == [[], [], []]
 
 
 def test_the_chunk_follows_the_size():
@@ -289,86 +352,3 @@ def test_the_chunk_follows_the_size():
     assert chosen(30, 8) == 96
     assert chosen(1280, 64) < chosen(30, 64, 64) <= 96
     assert chosen(20_000, 500) == 1
-
-
-def tanh_network(seed: int) -> nn.Module:
-    """Layers that have to be mapped."""
-    with torch.random.fork_rng():
-        torch.manual_seed(seed)
-        return nn.Sequential(nn.Linear(6, 9), nn.Tanh(), nn.Linear(9, 2)).double()
-
-
-SCALE = torch.rand(3, 6, generator=torch.Generator().manual_seed(2), dtype=torch.float64) + 0.05
-
-
-@pytest.mark.parametrize("families", [VS, LCT], ids=["VS", "LCT"])
-@pytest.mark.parametrize("settings", [{}, {"optimizer": "adamw", "lr": 0.01}, {"rho": 0.1}])
-@pytest.mark.parametrize(
-    ("build", "chunk"),
-    [
-        (network_fn(torch.float64), None),
-        (network_fn(torch.float64), 2),
-        (network_fn(torch.float64, ()), None),
-        (tanh_network, 3),
-        (tanh_network, 2),
-        (tanh_network, None),
-    ],
-    ids=["layered", "layered in chunks", "linear", "mapped", "mapped in chunks", "one by one"],
-)
-def test_scaled_inputs_are_those_of_a_scaled_table(families, settings, build, chunk):
-    x, y = data(dtype=torch.float64)
-    members = recipes(epochs=4, **settings)
-    stack = fit_stacked(build, families, x, y, members, input_scale=SCALE.numpy(), chunk=chunk)
-    twins = [
-        fit(build(own.seed_weights), family, x * scale, y, own).network
-        for family, own, scale in zip(families, members, SCALE, strict=True)
-    ]
-    assert difference(stack, twins) < 1e-9
-    plain = fit_stacked(build, families, x, y, members, chunk=chunk)
-    assert difference(plain, twins) > 1e-3  # else the test says nothing
-
-
-@pytest.mark.parametrize("build", [network_fn(torch.float64), tanh_network])
-def test_scales_follow_the_members_that_go_on(build):
-    x, y = data(dtype=torch.float64)
-    members = recipes(epochs=6, clip_norm=None, lr=0.05)
-    wild = [members[0], members[1].changed(lr=1e300, optimizer="sgd"), members[2]]
-    stack = fit_stacked(build, VS, x, y, wild, input_scale=SCALE, chunk=3)
-    assert list(stack.diverged) == [1]
-    twins = [
-        fit(build(members[k].seed_weights), VS[k], x * SCALE[k], y, members[k]).network
-        for k in (0, 2)
-    ]
-    stack.networks = [stack.networks[0], stack.networks[2]]
-    assert difference(stack, twins) < 1e-9
-
-
-@pytest.mark.parametrize("build", [network_fn(), lambda seed: tanh_network(seed).float()])
-def test_scales_are_of_the_type_of_the_weights(build):
-    x, y = data()
-    members = recipes(epochs=2)
-    stack = fit_stacked(build, VS, x.numpy(), y, members, input_scale=SCALE.numpy())
-    twins = [
-        fit(build(own.seed_weights), family, (x * scale).float(), y, own).network
-        for family, own, scale in zip(VS, members, SCALE, strict=True)
-    ]
-    assert difference(stack, twins) < 1e-4
-
-
-@pytest.mark.parametrize(
-    ("scale", "shape"),
-    [
-        (torch.ones(2, 6), (150, 6)),
-        (torch.ones(3, 5), (150, 6)),
-        (torch.ones(6), (150, 6)),
-        (torch.full((3, 6), torch.nan), (150, 6)),
-        (torch.full((3, 6), torch.inf), (150, 6)),
-        (torch.ones(3, 6), (150, 6, 1, 1)),
-    ],
-)
-def test_scales_that_cannot_be(scale, shape):
-    x, y = data()
-    with pytest.raises(InputError, match=r"finite factors of shape \(3, d\) for a table \(n, d\)"):
-        fit_stacked(
-            network_fn(), VS, x.reshape(shape), y, recipes(epochs=1), input_scale=scale
-        )  # fmt: skip

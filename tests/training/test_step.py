@@ -1,4 +1,4 @@
-"""One step: BatchNorm under SAM, label smoothing, clipping; augmentation against plain loops."""
+"""What a step is made of: BatchNorm under SAM, label smoothing, clipping, augmentation, noise."""
 
 import numpy as np
 import pytest
@@ -8,20 +8,18 @@ from scipy.stats import kstest
 from torch import nn
 
 import curvewise as cw
-from curvewise.training import speed
-from curvewise.training.augment import (
-    add_noise,
+from curvewise.training.batches import (
+    TrainingData,
     augment,
     random_crop,
     random_flip,
     random_resized_crop,
 )
 from curvewise.training.loop import fit
-from curvewise.training.optimizers import make_optimizer, smoothed, take_step
+from curvewise.training.optimizers import Steps, smoothed
 from curvewise.training.recipe import Recipe
 
 FIXED = cw.LossFamily(tau=1.0)
-NOTHING = torch.zeros(0)
 
 
 def test_batch_norm_remembers_the_first_pass_only():
@@ -30,10 +28,7 @@ def test_batch_norm_remembers_the_first_pass_only():
     network = nn.Sequential(nn.Linear(4, 3), nn.BatchNorm1d(3), nn.Linear(3, 2))
     hidden = network[0](x).detach()
     expected = 0.1 * hidden.mean(0)  # momentum 0.1 from a running mean of 0
-    model = cw.condition(network, FIXED).train()
-    recipe = Recipe(steps=1, rho=5.0)
-    optimizer = make_optimizer(list(model.parameters()), recipe)
-    take_step(model, FIXED, optimizer, x, y, NOTHING, class_counts=(10, 10), recipe=recipe)
+    fit(network, FIXED, x, y, Recipe(steps=1, rho=5.0))
     norm = network[1]
     torch.testing.assert_close(norm.running_mean, expected)
     assert int(norm.num_batches_tracked) == 1
@@ -44,20 +39,18 @@ def test_label_smoothing_is_pytorchs_for_cross_entropy():
     logits, y = torch.randn(9, 3), torch.arange(9) % 3
     plain = cw.LossFamily(reduction="mean", omega=(1.0, 1.0, 1.0))
     found = smoothed(
-        lambda labels: plain.loss(logits, labels, NOTHING, class_counts=(5, 3, 1)), y, 3, 0.2
+        lambda labels: plain.loss(logits, labels, torch.zeros(0), class_counts=(5, 3, 1)), y, 3, 0.2
     )
     torch.testing.assert_close(found, F.cross_entropy(logits, y, label_smoothing=0.2))
 
 
 @pytest.mark.parametrize("rho", [0.0, 0.1])
 def test_the_gradient_norm_is_clipped(rho):
-    model = cw.condition(nn.Linear(2, 2, bias=False), FIXED)
-    before = model.linear.weight.detach().clone()
+    network = nn.Linear(2, 2, bias=False)
+    before = network.weight.detach().clone()
     recipe = Recipe(steps=1, clip_norm=0.01, lr=1.0, momentum=0.0, rho=rho)
-    optimizer = make_optimizer(list(model.parameters()), recipe)
-    x, y = 100 * torch.randn(8, 2), torch.arange(8) % 2
-    take_step(model, FIXED, optimizer, x, y, NOTHING, class_counts=(4, 4), recipe=recipe)
-    assert float((model.linear.weight.detach() - before).norm()) == pytest.approx(0.01, rel=1e-3)
+    fit(network, FIXED, 100 * torch.randn(8, 2), torch.arange(8) % 2, recipe)
+    assert float((network.weight.detach() - before).norm()) == pytest.approx(0.01, rel=1e-3)
 
 
 def test_random_crop_is_a_window_of_the_padded_image():
@@ -99,48 +92,35 @@ def test_random_resized_crop_keeps_constant_images_and_ramps():
 
 
 def test_noise_is_normal_and_reproducible():
-    x = torch.full((2000, 5), 3.0)
-    first, second = (add_noise(x, 0.5, torch.Generator().manual_seed(1)) for _ in range(2))
+    x, y = torch.full((2000, 5), 3.0), torch.arange(2000) % 2
+    data, rows = TrainingData(x, y, x.device), torch.arange(2000)
+
+    def noisy(deviation):
+        steps = Steps(data, Recipe(steps=1, input_noise=deviation), dict)
+        before = steps.generator.get_state()
+        return steps.batch(rows), torch.equal(steps.generator.get_state(), before)
+
+    (first, _), (second, _) = noisy(0.5), noisy(0.5)
     assert torch.equal(first, second)
     assert kstest(((first - 3) / 0.5).flatten().numpy(), "norm").pvalue > 0.01
-    generator = torch.Generator().manual_seed(1)
-    before = generator.get_state()
-    assert add_noise(x, 0.0, generator) is x
-    assert torch.equal(generator.get_state(), before)  # runs without noise keep their draws
+    plain, nothing_drawn = noisy(0.0)  # runs without noise keep their draws
+    assert torch.equal(plain, x)
+    assert nothing_drawn
 
 
-def test_augmentation_is_by_name_and_reproducible():
+@pytest.mark.parametrize("name", ["flip", "crop-flip", "resized-crop-flip", "resized-crop-flips"])
+def test_augmentation_is_by_name_and_reproducible(name):
     images = torch.randint(0, 256, (4, 3, 8, 8), dtype=torch.uint8)
-    for name in ("flip", "crop-flip", "resized-crop-flip", "resized-crop-flips"):
-        first, second = (augment(images, name, torch.Generator().manual_seed(1)) for _ in range(2))
-        assert torch.equal(first, second)
-        assert first.shape == images.shape
-    assert augment(images, "none", torch.Generator()) is images
-    with pytest.raises(cw.InputError, match="did you mean 'crop-flip'"):
-        augment(images, "crop-flp", torch.Generator())
-
-
-def test_auto_compiles_long_convolutional_runs_only(monkeypatch):
-    asked = []
-    monkeypatch.setattr(torch, "compile", lambda model: asked.append(1) or model)
-    torch.manual_seed(0)
-    network = nn.Sequential(nn.Conv2d(1, 2, 3), nn.Flatten(), nn.Linear(72, 2))
-    x, y = np.zeros((20, 1, 8, 8), np.uint8), np.arange(20) % 2
-    assert not fit(network, FIXED, x, y, Recipe(steps=2)).compiled
-    monkeypatch.setattr(speed, "WORTH_COMPILING", 1e5)
-    assert fit(network, FIXED, x, y, Recipe(steps=2)).compiled
-    assert asked == [1]
-    assert not fit(network, FIXED, x, y, Recipe(steps=2, compile="never")).compiled
-
-
-def test_training_goes_on_uncompiled_where_there_is_no_compiler(monkeypatch):
-    def broken(model):
-        raise RuntimeError("no compiler here\nlong story")
-
-    x, y = torch.randn(20, 3), torch.arange(20) % 2
-    plain = fit(nn.Linear(3, 2), FIXED, x, y, Recipe(steps=2))
-    monkeypatch.setattr(torch, "compile", broken)
-    with pytest.warns(UserWarning, match="training goes on uncompiled: no compiler here$"):
-        fitted = fit(nn.Linear(3, 2), FIXED, x, y, Recipe(steps=2, compile="always"))
-    assert fitted.finished
-    assert plain.finished
+    first, second = (augment(images, name, torch.Generator().manual_seed(1)) for _ in range(2))
+    assert torch.equal(first, second)
+    assert first.shape == images.shape
+    generator, expected = torch.Generator().manual_seed(1), images
+    if "crop" in name:
+        resized = name.startswith("resized")
+        expected = (
+            random_resized_crop(images, generator) if resized else random_crop(images, 4, generator)
+        )
+    expected = random_flip(expected, -1, generator)
+    if name.endswith("flips"):
+        expected = random_flip(expected, -2, generator)
+    assert torch.equal(first, expected)

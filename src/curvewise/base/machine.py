@@ -1,5 +1,6 @@
-"""The version, and the machine that runs it: processors, devices, threads, packages."""
+"""The version, and the machine that runs it: processors, devices, threads, memory, packages."""
 
+import gc
 import os
 import platform
 import shlex
@@ -83,3 +84,43 @@ def one_thread() -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(before)
+
+
+@contextmanager
+def old_objects_spared() -> Iterator[None]:
+    """Keep the garbage collector from what was there before, inside the block.
+
+    Steps of small stacks make so many short-lived objects that it walks through all modules many
+    times a second, an eighth of the time.
+
+    >>> with old_objects_spared():
+    ...     gc.get_freeze_count() > 0
+    True
+    """
+    if gc.get_freeze_count():  # somebody froze what is theirs, or we are inside such a block
+        yield
+        return
+    gc.freeze()
+    try:
+        yield
+    finally:
+        gc.unfreeze()
+
+
+def keep_freed_memory() -> bool:
+    """Tell the C library to reuse what training frees; return whether it could be told.
+
+    The activations of an image batch are some 8 MB each. By default such blocks go back to the
+    system when freed, and the next step faults every page in again: 75,000 faults and a seventh
+    of the time of a ResNet-32 step. It holds for the process, changes no result, and lets it keep
+    as much as it once needed.
+
+    >>> keep_freed_memory() in (True, False)
+    True
+    """
+    import ctypes
+
+    if platform.libc_ver()[0] != "glibc":
+        return False
+    mallopt, trim_threshold, map_threshold = ctypes.CDLL(None).mallopt, -1, -3  # <malloc.h>
+    return all([mallopt(map_threshold, 2**30), mallopt(trim_threshold, 2**30)])

@@ -1,24 +1,26 @@
-"""What a model is trained on: checked samples, labels and weights, and the order they come in.
+"""What a model is trained on: samples, labels and weights, their order, and augmentation.
 
 Order and lambda are functions of seed and epoch, so a resumed run needs no generator state.
 """
 
 import copy
-from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from itertools import accumulate
+from typing import Any
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
-from curvewise.base.errors import InputError
+from curvewise.base.errors import require, require_numbers, require_shape
 from curvewise.losses.factors import check_class_counts
-from curvewise.losses.family import Objective
 from curvewise.networks.registry import Normalization, pixel_scale
 from curvewise.training.recipe import Recipe
 
 Array = NDArray[Any] | Tensor
+VALUES = 4_000_000  # of images, that are augmented at a time
 
 
 class Samples:
@@ -29,40 +31,28 @@ class Samples:
     """
 
     def __init__(
-        self,
-        x: Array,
-        device: torch.device,
-        normalization: Normalization | None = None,
+        self, x: Array, device: torch.device, normalization: Normalization | None = None
     ) -> None:
-        if len(x) == 0:
-            raise InputError("x must hold at least one sample, got none")
+        require(len(x), "x must hold at least one sample, got none")
         self.device = device
         self.pixels = str(x.dtype).removeprefix("torch.") == "uint8"
         # NumPy's float64 is everybody's default and no wish for slow networks; a tensor's is one.
-        self.cast = not self.pixels and (
-            isinstance(x, np.ndarray) or not torch.as_tensor(x).is_floating_point()
-        )
-        self.mapped = x if isinstance(x, np.memmap) else None
-        self.whole = None if self.mapped is not None else torch.as_tensor(x).to(device)
-        if self.whole is not None and self.cast:
-            self.whole = self.whole.to(torch.get_default_dtype())
+        cast = isinstance(x, np.ndarray) or not torch.as_tensor(x).is_floating_point()
+        self.dtype = torch.get_default_dtype() if cast and not self.pixels else None
+        self.x = x if isinstance(x, np.memmap) else torch.as_tensor(x).to(device, self.dtype)
         self.scale = None if normalization is None else pixel_scale(normalization, device)
 
     def __len__(self) -> int:
-        return len(self.mapped if self.mapped is not None else self.whole)  # type: ignore[arg-type]
+        return len(self.x)
 
     def raw(self, rows: Tensor) -> Tensor:
         """Return samples as they are stored, on the device."""
-        if self.whole is not None:
-            return self.whole[rows.to(self.device)]
-        assert self.mapped is not None
+        if isinstance(self.x, Tensor):
+            return self.x[rows.to(self.device)]
         # Ascending rows read the file once from front to back.
         order = torch.argsort(rows)
-        read = torch.from_numpy(np.ascontiguousarray(self.mapped[rows[order].numpy()]))
-        back = torch.empty_like(order)
-        back[order] = torch.arange(len(order))
-        samples = read[back].to(self.device)
-        return samples.to(torch.get_default_dtype()) if self.cast else samples
+        read = torch.from_numpy(np.ascontiguousarray(self.x[rows[order].numpy()]))
+        return read[torch.argsort(order)].to(self.device, self.dtype)
 
     def prepared(self, raw: Tensor) -> Tensor:
         """Return float samples as a network takes them: pixels scaled and normalised."""
@@ -105,87 +95,66 @@ class TrainingData:
             self.class_counts = _weight_of_classes(self.weight, self.row_labels)
         if class_counts is not None:
             self.class_counts = check_class_counts(class_counts)
-            if len(self.class_counts) != len(self.counts):
-                raise InputError(
-                    f"class_counts must have a number for each of {len(self.counts)} classes, got "
-                    f"{list(self.class_counts)}"
-                )
+            require(
+                len(self.class_counts) == len(self.counts),
+                f"class_counts must have a number for each of {len(self.counts)} classes, got "
+                f"{list(self.class_counts)}",
+            )
         self.scale: Tensor | None = None
         if input_scale is not None:
             self.scale = _checked_scale(input_scale, members or 1, tuple(x.shape))
 
-    def of(self, members: slice) -> "TrainingData":
-        """Return the data as some members see them."""
+    def of(self, members: slice | int) -> "TrainingData":
+        """Return the data as some members see them; for a single one, with its columns scaled."""
         some = copy.copy(self)
         if self.weight is not None and self.weight.dim() == 2:
             some.weight = self.weight[members]
         if self.scale is not None:
             some.scale = self.scale[members]
-        return some
-
-    def of_one(self, member: int) -> "TrainingData":
-        """Return the data of one member: its row of the weights, its columns scaled."""
-        own = self.of(slice(member, member + 1))
-        if own.weight is not None:
-            own.weight = own.weight.view(-1)
-        if own.scale is not None:
-            scale, own.scale = own.scale[0], None
-            if isinstance(self.x, Tensor):
-                x = self.x
-                own.x = x * scale.to(x if x.is_floating_point() else torch.get_default_dtype())
+        if some.scale is not None and isinstance(members, int):
+            x, scale = self.x, some.scale
+            if isinstance(x, Tensor):
+                x = x * scale.to(x if x.is_floating_point() else torch.get_default_dtype())
             else:  # an array stays one, which is cast where it is used
-                own.x = np.asarray(self.x) * scale.cpu().numpy()
-            own.samples = Samples(own.x, self.samples.device, self.normalization)
-        return own
+                x = np.asarray(x) * scale.cpu().numpy()
+            some.samples, some.scale = Samples(x, self.samples.device), None
+        return some
 
 
 def _checked_labels(y: Array, n: int) -> tuple[Tensor, tuple[int, ...]]:
-    """Return labels (n,) as a tensor, and the count of each class."""
-    labels = torch.as_tensor(y)
-    if labels.shape != (n,):
-        raise InputError(
-            f"y must have one label for each of {n} samples, got {tuple(labels.shape)}"
-        )
-    if labels.is_floating_point() or int(labels.min()) < 0:
-        raise InputError(f"y must hold labels 0, 1, ..., got {labels.dtype} from {labels.min()}")
-    labels = labels.long()
-    counts = torch.bincount(labels, minlength=2).tolist()
-    if min(counts) == 0:
-        raise InputError(f"y must hold every class at least once, got counts {counts}")
-    return labels, tuple(counts)
+    """Return labels (n,) on the CPU, and the count of each class."""
+    labels = torch.as_tensor(y).cpu()
+    require_shape("y", labels, n)
+    whole, least = not labels.is_floating_point(), labels.min()
+    require(whole and least >= 0, f"y must hold labels 0, 1, ..., got {labels.dtype} from {least}")
+    counts = torch.bincount(labels.long(), minlength=2).tolist()
+    require(min(counts), f"y must hold every class at least once, got counts {counts}")
+    return labels.long(), tuple(counts)
 
 
 def _checked_weight(sample_weight: Array, n: int, members: int | None) -> Tensor:
     """Return weights in float64: (n,), or for so many members (members, n) too."""
-    try:
-        values = sample_weight if isinstance(sample_weight, Tensor) else np.asarray(sample_weight)
-    except ValueError:
-        raise InputError("sample_weight must be an array, got rows of several lengths") from None
-    shapes = [(n,)] if members is None else [(n,), (members, n)]
-    if tuple(values.shape) not in shapes:
-        wanted = " or ".join(map(str, shapes))
-        raise InputError(f"sample_weight must have shape {wanted}, got {tuple(values.shape)}")
-    try:
-        weight = torch.as_tensor(values).detach().cpu().double()
-    except TypeError:
-        raise InputError(f"sample_weight must hold numbers, got {values.dtype}") from None
-    wrong = weight[~(torch.isfinite(weight) & (weight >= 0))]
-    if len(wrong):
-        raise InputError(f"sample_weight must be finite and >= 0, got {wrong[0].item():g}")
+    if isinstance(sample_weight, Tensor):
+        sample_weight = sample_weight.detach().cpu().double().numpy()
+    weight = torch.from_numpy(require_numbers("sample_weight", sample_weight, 0))
+    if members is None or weight.dim() < 2:
+        require_shape("sample_weight", weight, n)
+    else:
+        require_shape("sample_weight", weight, members, n)
     return weight
 
 
 def _weight_of_classes(weight: Tensor, labels: Tensor) -> tuple[float, ...]:
     """Return the weight in each class, the mean over rows; each must have some in every row."""
     rows = weight.view(-1, len(labels))
-    sums = rows.new_zeros(len(rows), int(labels.max()) + 1).index_add_(1, labels.cpu(), rows)
+    sums = rows.new_zeros(len(rows), int(labels.max()) + 1).index_add_(1, labels, rows)
     for row, of_classes in enumerate(sums.tolist()):
-        if min(of_classes) == 0:
-            where = f" for member {row}" if weight.dim() == 2 else ""
-            raise InputError(
-                f"sample_weight must be positive somewhere in every class{where}, got sums "
-                f"{of_classes}"
-            )
+        where = f" for member {row}" if weight.dim() == 2 else ""
+        require(
+            min(of_classes),
+            f"sample_weight must be positive somewhere in every class{where}, got sums "
+            f"{of_classes}",
+        )
     return tuple(sums.mean(0).tolist())
 
 
@@ -193,19 +162,12 @@ def _checked_scale(input_scale: Array, members: int, shape: tuple[int, ...]) -> 
     """Return (members, d) factors of the columns of a table of this shape."""
     scale = torch.as_tensor(input_scale)
     fits = len(shape) == 2 and tuple(scale.shape) == (members, shape[1])
-    if not fits or not torch.isfinite(scale).all():
-        raise InputError(
-            f"input_scale must hold finite factors of shape ({members}, d) for a table (n, d), got "
-            f"{tuple(scale.shape)} for x of shape {shape}"
-        )
+    require(
+        fits and torch.isfinite(scale).all(),
+        f"input_scale must hold finite factors of shape ({members}, d) for a table (n, d), got "
+        f"{tuple(scale.shape)} for x of shape {shape}",
+    )
     return scale
-
-
-class Batch(NamedTuple):
-    """Row numbers of a mini-batch and the lambda it is trained at."""
-
-    rows: Tensor
-    lam: Tensor
 
 
 def steps_per_epoch(counts: Sequence[float], recipe: Recipe) -> int:
@@ -220,15 +182,8 @@ def steps_per_epoch(counts: Sequence[float], recipe: Recipe) -> int:
     11
     """
     n, size = int(sum(counts)), recipe.batch_size
-    steps = -(-n // size)
-    if recipe.minority_per_batch == 0:
-        return steps
-    return max(steps, -(-(n - int(min(counts))) // (size - recipe.minority_per_batch)))
-
-
-def total_steps(counts: Sequence[float], recipe: Recipe) -> int:
-    """Return the number of mini-batches of a whole run."""
-    return recipe.steps or (recipe.epochs or 0) * steps_per_epoch(counts, recipe)
+    others, room = n - int(min(counts)), size - recipe.minority_per_batch
+    return max(-(-n // size), -(-others // room))
 
 
 def seen_class_counts(class_counts: Sequence[float], recipe: Recipe) -> tuple[float, ...]:
@@ -248,39 +203,16 @@ def seen_class_counts(class_counts: Sequence[float], recipe: Recipe) -> tuple[fl
     return tuple(seen)
 
 
-def epoch_batches(
-    n: int, epoch: int, objective: Objective, recipe: Recipe, *, labels: Tensor | None = None
-) -> Iterator[Batch]:
-    """Yield the batches of one epoch in their order; `labels` as in `epoch_rows`."""
-    batches = epoch_rows(n, epoch, recipe, labels)
-    generator = seeded(recipe.seed_lambda, epoch)
-    per_sample = recipe.draw == "sample"
-    draws = objective.draw(draws_per_epoch(batches, recipe), generator=generator)
-    start = 0
-    for number, rows in enumerate(batches):
-        yield Batch(rows, draws[start : start + len(rows)] if per_sample else draws[number])
-        start += len(rows)
-
-
-def draws_per_epoch(batches: Sequence[Tensor], recipe: Recipe) -> int:
-    """Return how many lambdas an epoch draws: one a batch, or one a sample."""
-    return sum(map(len, batches)) if recipe.draw == "sample" else len(batches)
-
-
-def epoch_rows(
-    n: int, epoch: int, recipe: Recipe, labels: Tensor | None = None
-) -> Sequence[Tensor]:
+def epoch_rows(labels: Tensor, epoch: int, recipe: Recipe) -> Sequence[Tensor]:
     """Return the row numbers of each batch of an epoch, a function of seed and epoch.
 
-    All n samples in a random order, cut at the batch size; the last batch may be smaller. With
-    `minority_per_batch`, for which the labels (n,) are needed, see `_with_minority`.
+    All rows of labels (n,) in a random order, cut at the batch size; the last batch may be
+    smaller. With `minority_per_batch` see `_with_minority`.
     """
     generator = seeded(recipe.seed_order, epoch)
-    if recipe.minority_per_batch == 0:
-        return torch.split(torch.randperm(n, generator=generator), recipe.batch_size)
-    if labels is None:
-        raise InputError("minority_per_batch needs the labels of the samples, got none")
-    return _with_minority(labels.cpu(), recipe, generator)
+    if recipe.minority_per_batch > 0:
+        return _with_minority(labels, recipe, generator)
+    return torch.split(torch.randperm(len(labels), generator=generator), recipe.batch_size)
 
 
 def _with_minority(labels: Tensor, recipe: Recipe, generator: torch.Generator) -> list[Tensor]:
@@ -293,9 +225,10 @@ def _with_minority(labels: Tensor, recipe: Recipe, generator: torch.Generator) -
     """
     counts = torch.bincount(labels)
     rare = labels == int(counts.argmin())
-    others, minority = (which.nonzero().flatten() for which in (~rare, rare))
-    others = others[torch.randperm(len(others), generator=generator)]
-    minority = minority[torch.randperm(len(minority), generator=generator)]
+    others, minority = (
+        rows[torch.randperm(len(rows), generator=generator)]
+        for rows in ((~rare).nonzero().flatten(), rare.nonzero().flatten())
+    )
     steps = steps_per_epoch(counts.tolist(), recipe)
     shown = max(len(minority), steps * recipe.minority_per_batch)
     minority = minority.repeat(-(-shown // len(minority)))[:shown]
@@ -320,7 +253,82 @@ def _shares(shown: int, total: int, steps: int, recipe: Recipe) -> list[int]:
     return [each + (number < more) for number in range(full)] + [last]
 
 
+def draw_places(batches: Sequence[Tensor], recipe: Recipe) -> list[slice]:
+    """Return where each batch's lambdas are among an epoch's: one a batch, or one a sample."""
+    widths = [len(rows) if recipe.draw == "sample" else 1 for rows in batches]
+    ends = accumulate(widths)
+    return [slice(end - width, end) for width, end in zip(widths, ends, strict=True)]
+
+
 def seeded(seed: int, *place: int) -> torch.Generator:
     """Return a generator of its own for a seed and a place (an epoch, a purpose)."""
     state = np.random.SeedSequence([seed, *place]).generate_state(1, np.uint64)
     return torch.Generator().manual_seed(int(state[0] >> 1))
+
+
+def augment(images: Tensor, name: str, generator: torch.Generator) -> Tensor:
+    """Augment images (n, C, H, W), uint8 or float, with a generator on their device.
+
+    "flip": left-right. "crop-flip": pad by 4, crop back at random, flip (CIFAR). "resized-crop-
+    flip": an area of 65-100 % at aspect 3/4-4/3 resized to the full size, flip. "resized-crop-
+    flips": flips both ways.
+
+    >>> augment(torch.zeros(2, 3, 32, 32), "crop-flip", torch.Generator()).shape
+    torch.Size([2, 3, 32, 32])
+    """
+    if name.startswith("crop"):
+        images = random_crop(images, 4, generator)
+    elif name.startswith("resized"):
+        images = random_resized_crop(images, generator)
+    images = random_flip(images, -1, generator)
+    return random_flip(images, -2, generator) if name.endswith("flips") else images
+
+
+def random_flip(images: Tensor, dim: int, generator: torch.Generator) -> Tensor:
+    """Mirror each image along a dimension with probability one half."""
+    mirrored = torch.rand(len(images), generator=generator, device=images.device) < 0.5
+    out = torch.empty_like(images)
+    for part in _parts(images):
+        some = images[part]
+        out[part] = torch.where(mirrored[part, None, None, None], some.flip(dim), some)
+    return out
+
+
+def _parts(images: Tensor) -> list[slice]:
+    """Return slices of a batch that hold some 4 million values: copies of large images add up."""
+    size = max(1, VALUES // images[:1].numel())
+    return [slice(start, start + size) for start in range(0, len(images), size)]
+
+
+def random_crop(images: Tensor, padding: int, generator: torch.Generator) -> Tensor:
+    """Pad with zeros and cut out a window of the original size at a random place."""
+    n, channels, height, width = images.shape
+    padded = F.pad(images, (padding,) * 4)
+    top, left = torch.randint(
+        0, 2 * padding + 1, (2, n, 1), generator=generator, device=images.device
+    )
+    rows = top + torch.arange(height, device=images.device)
+    columns = left + torch.arange(width, device=images.device)
+    pixels = rows[:, :, None] * (width + 2 * padding) + columns[:, None, :]
+    index = pixels.reshape(n, 1, -1).expand(-1, channels, -1)
+    return padded.flatten(2).gather(2, index).view(images.shape)
+
+
+def random_resized_crop(images: Tensor, generator: torch.Generator) -> Tensor:
+    """Stretch a random window, 65-100 % of the area, to the full size (bilinear); float out."""
+    n = len(images)
+    uniform = torch.rand(4, n, generator=generator, device=images.device)
+    area = 0.65 + 0.35 * uniform[0]
+    log_aspect = (2 * uniform[1] - 1) * torch.log(torch.tensor(4 / 3))
+    width = (area * log_aspect.exp()).sqrt().clamp(max=1.0)
+    height = (area / log_aspect.exp()).sqrt().clamp(max=1.0)
+    transform = torch.zeros(n, 2, 3, device=images.device)
+    transform[:, 0, 0], transform[:, 1, 1] = width, height
+    transform[:, 0, 2] = (2 * uniform[2] - 1) * (1 - width)
+    transform[:, 1, 2] = (2 * uniform[3] - 1) * (1 - height)
+    out = torch.empty_like(images, dtype=torch.float32)
+    for part in _parts(images):
+        some = images[part].float()
+        grid = F.affine_grid(transform[part], list(some.shape), align_corners=False)
+        out[part] = F.grid_sample(some, grid, padding_mode="border", align_corners=False)
+    return out

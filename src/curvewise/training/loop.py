@@ -1,39 +1,37 @@
 """`fit`: train one model. Yields and accepts state objects; files are the shells' business."""
 
+import copy
 import signal
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
+from itertools import count
+from math import isfinite
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
-from curvewise.base.errors import CurvewiseError, InputError
-from curvewise.base.machine import choose_device
+from curvewise.base.errors import CurvewiseError, require
+from curvewise.base.machine import choose_device, keep_freed_memory, one_thread
 from curvewise.losses.family import Objective
 from curvewise.networks.conditioning import Conditioned, condition
 from curvewise.networks.registry import Normalization
-from curvewise.training.augment import noise_generator, training_batch
-from curvewise.training.batches import (
-    Array,
-    TrainingData,
-    epoch_batches,
-    seeded,
-    steps_per_epoch,
-    total_steps,
-)
-from curvewise.training.optimizers import make_optimizer, take_step
-from curvewise.training.recipe import Recipe, learning_rate
-from curvewise.training.speed import (
-    compiled,
-    fitting_threads,
-    keep_freed_memory,
+from curvewise.training.batches import Array, TrainingData, seeded
+from curvewise.training.optimizers import (
+    Compiled,
+    Steps,
+    cloned,
+    frozen_statistics,
+    make_optimizer,
     pays_to_compile,
+    smoothed,
 )
+from curvewise.training.recipe import Recipe
+
+SMALL_STEP = 10_000_000  # products of a forward pass below which one thread is faster
 
 
 class DivergedError(CurvewiseError):
@@ -132,15 +130,15 @@ def fit_on(
     on_progress: Callable[[Progress], bool | None] | None = None,
 ) -> Fitted:
     """Train as `fit` does, on data that are checked and on the device."""
-    run = Run(network, family, data, recipe)
-    if state is not None:
-        run.restore(state)
     started = time.perf_counter()
+    run = Run(network, family, data, recipe)
     with (
+        # Dropout draws from the global generator, which is given back as it was.
+        torch.random.fork_rng(devices=[run.device] if run.device.type == "cuda" else []),
         _interrupt_flag() as interrupted,
-        _training_noise(run, state),
-        fitting_threads(run.model, data.samples, recipe),
+        _fitting_threads(run),
     ):
+        run.start(state)
         for loss in run.steps_left():
             epoch, seconds = (run.step - 1) // run.per_epoch, time.perf_counter() - started
             progress = Progress(run.step, run.steps, epoch, loss, seconds, run.capture)
@@ -164,98 +162,58 @@ def fit_on(
     )
 
 
-class Run:
+class Run(Steps):
     """One training run: model, optimiser, data and where it is."""
 
     def __init__(
         self, network: nn.Module, objective: Objective, data: TrainingData, recipe: Recipe
     ) -> None:
-        self.recipe, self.objective, self.data = recipe, objective, data
-        self.device = data.samples.device
-        self.model = conditioned(network, objective, recipe).to(self.device)
+        self.objective = objective
+        self.model = conditioned(network, objective, recipe).to(data.samples.device)
         if isinstance(objective, nn.Module):
-            objective.to(self.device)
-        parameters = [p for p in self.model.parameters() if p.requires_grad]
-        self.sample_weight = None if data.weight is None else data.weight.to(parameters[0])
-        self.optimizer = make_optimizer([*parameters, *objective.parameters()], recipe)
-        self.per_epoch = steps_per_epoch(data.counts, recipe)
-        self.steps = total_steps(data.counts, recipe)
-        self.step, self.loss_sum = 0, 0.0
+            objective.to(data.samples.device)
+        super().__init__(data, recipe, self.model.state_dict)
+        trained = [p for p in self.model.parameters() if p.requires_grad]
+        self.sample_weight = None if data.weight is None else data.weight.to(trained[0])
+        self.parameters = [*trained, *objective.parameters()]
+        self.optimizer = make_optimizer(self.parameters, recipe)
+        self.loss_sum = 0.0
         self.epoch_losses: list[float] = []
-        self.average: dict[str, Tensor] | None = None
-        if recipe.ema_decay is not None:
-            self.average = _copied(self.model.state_dict())
-        self.generator = noise_generator(recipe, self.device)
-        self.compiled = pays_to_compile(self.model, data.samples, recipe, self.steps)
         self.convolutions = any(isinstance(m, nn.Conv2d) for m in self.model.modules())
+        self.compiled = pays_to_compile(self.model, data.samples, recipe, self.steps)
+        self.forward: Callable[[Tensor, Tensor], Tensor] = self.model
 
-    def steps_left(self) -> Iterator[float]:
-        """Train step by step, yielding each loss."""
-        self.model.train()
-        model = compiled(self.model) if self.compiled else self.model
-        if self.convolutions:
-            # A third faster on a CPU, compiled or not: no copies into the kernels' own layout.
-            self.model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-            if self.device.type == "cpu":
-                keep_freed_memory()
-        labels = self.data.labels
-        while self.step < self.steps:
-            epoch, done = divmod(self.step, self.per_epoch)
-            batches = epoch_batches(len(labels), epoch, self.objective, self.recipe, labels=labels)
-            for number, batch in enumerate(batches):
-                if number < done:
-                    continue
-                if self.step >= self.steps:
-                    return
-                yield self._advance(model, batch.rows, batch.lam.to(self.device))
-
-    def _advance(self, model: nn.Module, rows: Tensor, lam: Tensor) -> float:
-        rate = learning_rate(self.recipe, self.step, self.steps, self.per_epoch)
-        for group in self.optimizer.param_groups:
-            group["lr"] = rate
-        x = training_batch(self.data.samples, rows, self.recipe, self.generator)
-        if self.convolutions:
-            x = x.contiguous(memory_format=torch.channels_last)
-        rows = rows.to(self.device)
-        loss = take_step(
-            model,
-            self.objective,
-            self.optimizer,
-            x,
-            self.data.labels[rows],
-            lam,
-            class_counts=self.data.class_counts,
-            recipe=self.recipe,
-            sample_weight=None if self.sample_weight is None else self.sample_weight[rows],
-        ).item()
-        if not np.isfinite(loss):
-            raise DivergedError(divergence(loss, self.step + 1, self.steps, rate, self.objective))
-        self.step += 1
-        self.loss_sum += loss
-        end_of_epoch = self.step % self.per_epoch == 0
-        if end_of_epoch:
-            self.epoch_losses.append(self.loss_sum / self.per_epoch)
-            self.loss_sum = 0.0
-        if end_of_epoch or self.recipe.ema_every == "step":
-            update_average(self.average, self.model.state_dict(), self.recipe)
-        return float(loss)
-
-    def finish(self) -> None:
-        """Give the model the averaged weights, if the recipe keeps them, in the usual layout."""
-        if self.convolutions:
-            self.model.to(memory_format=torch.contiguous_format)  # type: ignore[call-overload]
-        if self.average is not None and self.step > 0:
-            self.model.load_state_dict(self.average)
+    def start(self, state: TrainingState | None) -> None:
+        """Seed the global generator, or go to where a state was captured, with the same recipe."""
+        if state is None:
+            torch.manual_seed(seeded(self.recipe.seed_order, 2 << 32).initial_seed())
+            return
+        before, now = dict(Recipe(**state.recipe)), dict(self.recipe)
+        changed = [f"{k} = {before[k]} (got {now[k]})" for k in now if before[k] != now[k]]
+        require(
+            not changed,
+            "a run can be resumed only with the recipe it was started with, with "
+            f"{', '.join(changed)}",
+        )
+        self.model.load_state_dict(state.model)
+        if isinstance(self.objective, nn.Module):
+            self.objective.load_state_dict(state.objective)
+        self.optimizer.load_state_dict(copy.deepcopy(state.optimizer))
+        self.average = None if state.average is None else cloned(state.average)
+        self.generator.set_state(state.augment_generator)
+        torch.set_rng_state(state.global_generator)
+        self.compiled, self.step = state.compiled, state.step
+        self.epoch_losses, self.loss_sum = list(state.epoch_losses), state.loss_sum
 
     def capture(self) -> TrainingState:
         """Return the state after the last step."""
         objective = self.objective
         return TrainingState(
             step=self.step,
-            model=_copied(self.model.state_dict()),
-            objective=_copied(objective.state_dict()) if isinstance(objective, nn.Module) else {},
-            optimizer=_copied(self.optimizer.state_dict()),
-            average=_copied(self.average),
+            model=cloned(self.tensors()),
+            objective=cloned(objective.state_dict()) if isinstance(objective, nn.Module) else {},
+            optimizer=copy.deepcopy(self.optimizer.state_dict()),
+            average=None if self.average is None else cloned(self.average),
             augment_generator=self.generator.get_state(),
             global_generator=torch.get_rng_state(),
             compiled=self.compiled,
@@ -264,23 +222,78 @@ class Run:
             recipe=self.recipe.model_dump(),
         )
 
-    def restore(self, state: TrainingState) -> None:
-        """Go to where a state was captured; the recipe must be the same."""
-        before, now = dict(Recipe(**state.recipe)), dict(self.recipe)
-        if changed := [f"{k} = {before[k]} (got {now[k]})" for k in now if before[k] != now[k]]:
-            raise InputError(
-                "a run can be resumed only with the recipe it was started with, with "
-                f"{', '.join(changed)}"
+    def steps_left(self) -> Iterator[float]:
+        """Train step by step, yielding each loss."""
+        self.model.train()
+        if self.compiled:
+            self.forward = Compiled(self.model)
+        if self.convolutions:
+            # A third faster on a CPU, compiled or not: no copies into the kernels' own layout.
+            self.model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+            if self.device.type == "cpu":
+                keep_freed_memory()
+        for rows, place in self.batches_left(self._draw):
+            yield self._advance(rows, place)
+
+    def _draw(self, epoch: int, number: int) -> None:
+        generator = seeded(self.recipe.seed_lambda, epoch)
+        self.lam = self.objective.draw(number, generator=generator).to(self.device)
+
+    def _advance(self, rows: Tensor, place: slice) -> float:
+        """Do one step, and return the loss before it."""
+        rate = self.rate()
+        for group in self.optimizer.param_groups:
+            group["lr"] = rate
+        x = self.batch(rows)
+        if self.convolutions:
+            x = x.contiguous(memory_format=torch.channels_last)
+        lam = self.lam[place if self.recipe.draw == "sample" else place.start]
+        closure: Any = self._closure(x, rows.to(self.device), lam)
+        loss: float = self.optimizer.step(closure).item()
+        if not isfinite(loss):
+            raise DivergedError(self.divergence(loss, rate, self.objective))
+        self.loss_sum += loss
+        if self.count():
+            self.epoch_losses.append(self.loss_sum / self.per_epoch)
+            self.loss_sum = 0.0
+        return loss
+
+    def _closure(self, x: Tensor, rows: Tensor, lam: Tensor) -> Callable[[], Tensor]:
+        """Return what computes loss and gradients of a batch, which SAM calls twice.
+
+        BatchNorm's running statistics see the first pass only: the second is at other weights.
+        """
+        recipe, y, passes = self.recipe, self.data.labels[rows], count()
+        options: dict[str, Any] = {"class_counts": self.data.class_counts}
+        if self.sample_weight is not None:  # else objectives that know of no weights do as well
+            options["sample_weight"] = self.sample_weight[rows]
+
+        def closure() -> Tensor:
+            self.optimizer.zero_grad()
+            with (
+                torch.autocast(x.device.type, torch.bfloat16, recipe.precision == "bfloat16"),
+                frozen_statistics(self.model, next(passes) > 0),
+            ):
+                logits = self.forward(x, lam)
+            loss = smoothed(
+                lambda labels: self.objective.loss(logits, labels, lam, **options),
+                y,
+                logits.shape[-1],
+                recipe.label_smoothing,
             )
-        self.model.load_state_dict(state.model)
-        if isinstance(self.objective, nn.Module):
-            self.objective.load_state_dict(state.objective)
-        self.optimizer.load_state_dict(_copied(state.optimizer))
-        self.average = _copied(state.average)
-        self.generator.set_state(state.augment_generator)
-        self.compiled = state.compiled
-        self.epoch_losses, self.loss_sum = list(state.epoch_losses), state.loss_sum
-        self.step = state.step
+            loss.backward()  # type: ignore[no-untyped-call]
+            if recipe.clip_norm is not None:
+                nn.utils.clip_grad_norm_(self.parameters, recipe.clip_norm)
+            return loss
+
+        return closure
+
+    def finish(self) -> None:
+        """Give the model the averaged weights, if the recipe keeps them, in the usual layout."""
+        if self.convolutions:
+            self.model.to(memory_format=torch.contiguous_format)  # type: ignore[call-overload]
+        if self.average is not None and self.step > 0:
+            self.model.load_state_dict(self.average)
 
 
 def conditioned(network: nn.Module, objective: Objective, recipe: Recipe) -> Conditioned:
@@ -299,47 +312,15 @@ def conditioned(network: nn.Module, objective: Objective, recipe: Recipe) -> Con
         )
 
 
-def divergence(loss: float, step: int, steps: int, rate: float, objective: Objective) -> str:
-    """Return the sentence on a loss that is not finite."""
-    return (
-        f"the loss is {loss} at step {step} of {steps} (lr {rate:g}, {objective!r}); try a "
-        "smaller learning rate, or clip the gradient's norm"
-    )
+def _fitting_threads(run: Run) -> AbstractContextManager[None]:
+    """Train small networks of vectors with one thread.
 
-
-def update_average(
-    average: dict[str, Tensor] | None, now: dict[str, Tensor], recipe: Recipe
-) -> None:
-    """Move averaged tensors towards the present ones, if the recipe averages; counters follow."""
-    if average is None or recipe.ema_decay is None:
-        return
-    for name, value in now.items():
-        if value.is_floating_point():
-            average[name].lerp_(value, 1 - recipe.ema_decay)
-        else:
-            average[name].copy_(value)
-
-
-def _copied(value: Any) -> Any:
-    """Return a deep copy in which tensors are detached clones."""
-    if isinstance(value, Tensor):
-        return value.detach().clone()
-    if isinstance(value, dict):
-        return {key: _copied(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return type(value)(_copied(item) for item in value)
-    return value
-
-
-@contextmanager
-def _training_noise(run: Run, state: TrainingState | None) -> Iterator[None]:
-    """Seed the global generator, which dropout uses, and give it back as it was."""
-    with torch.random.fork_rng(devices=[run.device] if run.device.type == "cuda" else []):
-        if state is None:
-            torch.manual_seed(seeded(run.recipe.seed_order, 2 << 32).initial_seed())
-        else:
-            torch.set_rng_state(state.global_generator)
-        yield
+    A step of theirs is shorter than what threads need to find each other, and on a busy machine
+    those that are there wait, spinning, for those that are not: a hundred times longer.
+    """
+    weights = sum(parameter.numel() for parameter in run.model.parameters())
+    small = not run.data.samples.pixels and weights * run.recipe.batch_size < SMALL_STEP
+    return one_thread() if small and run.device.type == "cpu" else nullcontext()
 
 
 @contextmanager
@@ -349,14 +330,13 @@ def _interrupt_flag() -> Iterator[threading.Event]:
     if threading.current_thread() is not threading.main_thread():
         yield flag
         return
-    before = signal.getsignal(signal.SIGINT)
 
     def handle(number: int, frame: Any) -> None:
         if flag.is_set() and callable(before):
             before(number, frame)
         flag.set()
 
-    signal.signal(signal.SIGINT, handle)
+    before = signal.signal(signal.SIGINT, handle)
     try:
         yield flag
     finally:

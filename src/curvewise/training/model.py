@@ -8,7 +8,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from curvewise.base.errors import InputError, require_number
+from curvewise.base.errors import InputError, require, require_number, require_shape
 from curvewise.losses.family import LossFamily, Objective
 from curvewise.losses.landscape import calibrated_probability
 from curvewise.networks.conditioning import Conditioned
@@ -58,11 +58,11 @@ class Model:
         """
         ranges = dict(zip(self.objective.drawn, getattr(self.objective, "ranges", ()), strict=True))
         for name, value in values.items():
-            if name not in ranges:
-                raise InputError(
-                    f"this model was trained with lambda = {list(ranges) or 'nothing drawn'}, "
-                    f"got {name} = {value:g}"
-                )
+            known = list(ranges) or "nothing drawn"
+            require(
+                name in ranges,
+                f"this model was trained with lambda = {known}, got {name} = {value:g}",
+            )
             require_number(name, value, 0, 1 if name == "omega" else float("inf"))
             low, high = ranges[name]
             if not low <= value <= high:
@@ -82,8 +82,7 @@ class Model:
     def scores(self, x: Array, **values: float) -> NDArray[Any]:
         """Return the paper's score z1 - z0, (n,), at lambda."""
         logits = self.logits(x, **values)
-        if logits.shape[-1] != 2:
-            raise InputError(f"scores need two classes, got {logits.shape[-1]}")
+        require(logits.shape[-1] == 2, f"scores need two classes, got {logits.shape[-1]}")
         return (logits[:, 1] - logits[:, 0]).numpy()
 
     def probabilities(
@@ -114,24 +113,18 @@ def logits_at(
     evaluation mode and left in the mode it had. Without a `batch_size`, large images go in small
     batches.
     """
-    if lams.dim() != 2:
-        raise InputError(f"lams must have shape (n_lambda, d), got {tuple(lams.shape)}")
+    require_shape("lams", lams, "n_lambda", "d")
     device = next(network.parameters()).device
     samples = Samples(x, device, normalization)
     size = batch_size or max(16, min(512, BATCH_VALUES // max(1, samples.raw(ONE).numel())))
-    was_training = network.training
+    was_training, parts = network.training, []
     network.eval()
     try:
-        parts = [
-            network.forward_many(_laid_out(samples, rows), lams.to(device)).cpu()
-            for rows in torch.split(torch.arange(len(samples)), size)
-        ]
+        for rows in torch.split(torch.arange(len(samples)), size):
+            batch = samples.prepared(samples.raw(rows))
+            if batch.dim() == 4:  # convolutions are fastest so
+                batch = batch.contiguous(memory_format=torch.channels_last)
+            parts.append(network.forward_many(batch, lams.to(device)).cpu())
     finally:
         network.train(was_training)
     return torch.cat(parts, dim=1)
-
-
-def _laid_out(samples: Samples, rows: Tensor) -> Tensor:
-    """Return the rows, images in the layout that convolutions are fastest in."""
-    x = samples.prepared(samples.raw(rows))
-    return x.contiguous(memory_format=torch.channels_last) if x.dim() == 4 else x

@@ -1,24 +1,35 @@
-"""One step of training: SAM, the optimisers of one model and of a stack, and label smoothing.
+"""What steps are made of: optimisers (SAM), batches and averages, label smoothing, compiling.
 
 SAM (sharpness-aware minimisation) descends by the gradient at the worst point near by: Foret et
 al. 2021, arXiv 2010.01412; the adaptive form: Kwon et al. 2021, arXiv 2102.11600.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import copy
+import warnings
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
-from torch.optim.adamw import adamw
-from torch.optim.sgd import sgd
+from torch.utils.flop_counter import FlopCounterMode
 
-from curvewise.base.errors import InputError, require_number
+from curvewise.base.errors import InputError, require, require_number
 from curvewise.losses.family import Objective
-from curvewise.training.recipe import Recipe
+from curvewise.training.batches import (
+    Samples,
+    TrainingData,
+    augment,
+    draw_places,
+    epoch_rows,
+    seeded,
+    steps_per_epoch,
+)
+from curvewise.training.recipe import Recipe, learning_rate
 
-ADAM_BETAS, ADAM_EPSILON = (0.9, 0.999), 1e-8  # torch's defaults, which `fit` uses
+# Floating-point operations of a whole run from which compiling (about a minute) pays on a CPU.
+WORTH_COMPILING = 2e13
 
 
 class SAM(Optimizer):
@@ -51,10 +62,9 @@ class SAM(Optimizer):
         adaptive: bool = False,
         **kwargs: Any,
     ) -> None:
-        defaults = {"rho": require_number("rho", rho, 0), "adaptive": adaptive}
-        super().__init__(params, defaults)
+        super().__init__(params, {"rho": rho, "adaptive": adaptive})
         for group in self.param_groups:
-            require_number("rho", group["rho"], 0)
+            group["rho"] = require_number("rho", group["rho"], 0)
         self.base = base_optimizer(self.param_groups, **kwargs)
         self.defaults.update(self.base.defaults)
         self._share()
@@ -68,16 +78,16 @@ class SAM(Optimizer):
     @torch.no_grad()
     def ascend(self) -> None:
         """Go from the gradient at w to the worst point near by, and clear the gradients."""
-        if self._climbed:
-            raise InputError("ascend() must be followed by descend() before it is called again")
+        require(
+            not self._climbed, "ascend() must be followed by descend() before it is called again"
+        )
         moving = [
             (parameter, parameter.abs() if group["adaptive"] else None, group["rho"])
             for group in self.param_groups
             for parameter in group["params"]
             if parameter.grad is not None
         ]
-        if not moving:
-            raise InputError("ascend() needs gradients: call backward() on the loss first")
+        require(moving, "ascend() needs gradients: call backward() on the loss first")
         gradients = [p.grad if size is None else p.grad * size for p, size, _ in moving]
         norm = torch.stack([gradient.norm() for gradient in gradients]).norm().clamp_min(1e-12)
         for (parameter, size, rho), gradient in zip(moving, gradients, strict=True):
@@ -89,8 +99,7 @@ class SAM(Optimizer):
     @torch.no_grad()
     def descend(self) -> None:
         """Go back to w, step there with the gradients of the worst point, and clear them."""
-        if not self._climbed:
-            raise InputError("descend() must follow ascend()")
+        require(self._climbed, "descend() must follow ascend()")
         self._return()
         self.base.step()
         self._opt_called = True  # what a learning rate schedule looks for
@@ -126,63 +135,85 @@ class SAM(Optimizer):
         self._share()
 
 
-def make_optimizer(parameters: list[nn.Parameter], recipe: Recipe) -> torch.optim.Optimizer:
+def make_optimizer(parameters: list[nn.Parameter], recipe: Recipe) -> Optimizer:
     """Return the recipe's optimiser, wrapped in SAM if rho > 0."""
+    base: Callable[..., Optimizer] = torch.optim.AdamW
+    settings = {"lr": recipe.lr, "weight_decay": recipe.weight_decay}
     if recipe.optimizer == "sgd":
-        base: Callable[..., torch.optim.Optimizer] = torch.optim.SGD
-        settings = {"momentum": recipe.momentum}
-    else:
-        base, settings = torch.optim.AdamW, {}
-    settings |= {"lr": recipe.lr, "weight_decay": recipe.weight_decay}
+        base, settings["momentum"] = torch.optim.SGD, recipe.momentum
     if recipe.rho == 0:
         return base(parameters, **settings)
     return SAM(parameters, base, rho=recipe.rho, adaptive=recipe.adaptive, **settings)
 
 
-def take_step(
-    model: nn.Module,
-    objective: Objective,
-    optimizer: torch.optim.Optimizer,
-    x: Tensor,
-    y: Tensor,
-    lam: Tensor,
-    *,
-    class_counts: Sequence[float],
-    recipe: Recipe,
-    sample_weight: Tensor | None = None,
-) -> Tensor:
-    """Do one optimiser step, whose closure SAM calls twice, and return the loss before it.
+class Steps:
+    """The steps of a run, of one model or of a stack, and the average over them of its tensors."""
 
-    BatchNorm's running statistics see the first pass only: SAM's second one is at other weights.
-    """
-    passes = 0
-    parameters = [p for group in optimizer.param_groups for p in group["params"]]
-    told: dict[str, Any] = {"class_counts": class_counts}
-    if sample_weight is not None:  # else objectives that know of no weights do as well
-        told["sample_weight"] = sample_weight
+    def __init__(
+        self, data: TrainingData, recipe: Recipe, tensors: Callable[[], dict[str, Tensor]]
+    ) -> None:
+        self.recipe, self.data, self.device = recipe, data, data.samples.device
+        self.per_epoch = steps_per_epoch(data.counts, recipe)
+        self.steps = recipe.steps or (recipe.epochs or 0) * self.per_epoch
+        self.step = 0
+        self.tensors = tensors
+        self.average = None if recipe.ema_decay is None else cloned(tensors())
+        noise = seeded(recipe.seed_order, 1 << 32).initial_seed()
+        self.generator = torch.Generator(self.device).manual_seed(noise)
 
-    def closure() -> Tensor:
-        nonlocal passes
-        passes += 1
-        optimizer.zero_grad()
-        with (
-            torch.autocast(x.device.type, torch.bfloat16, enabled=recipe.precision == "bfloat16"),
-            frozen_statistics(model, passes > 1),
-        ):
-            logits = model(x, lam)
-        loss = smoothed(
-            lambda labels: objective.loss(logits, labels, lam, **told),
-            y,
-            logits.shape[-1],
-            recipe.label_smoothing,
+    def rate(self) -> float:
+        """Return the learning rate of the next step."""
+        return learning_rate(self.recipe, self.step, self.steps, self.per_epoch)
+
+    def batches_left(self, draw: Callable[[int, int], None]) -> Iterator[tuple[Tensor, slice]]:
+        """Yield the rows of each batch, and where its lambdas are among the epoch's.
+
+        Those are drawn by `draw(epoch, number)` when an epoch begins.
+        """
+        while self.step < self.steps:
+            epoch, done = divmod(self.step, self.per_epoch)
+            batches = epoch_rows(self.data.row_labels, epoch, self.recipe)
+            places = draw_places(batches, self.recipe)
+            draw(epoch, places[-1].stop)
+            left = slice(done, done + self.steps - self.step)
+            yield from zip(batches[left], places[left], strict=True)
+
+    def batch(self, rows: Tensor) -> Tensor:
+        """Return samples as a network takes them in training: augmented, prepared, with noise."""
+        x = self.data.samples.raw(rows)
+        if self.recipe.augment != "none":
+            x = augment(x, self.recipe.augment, self.generator)
+        x = self.data.samples.prepared(x)
+        if self.recipe.input_noise > 0:
+            x = x + self.recipe.input_noise * torch.empty_like(x).normal_(generator=self.generator)
+        return x
+
+    def count(self) -> bool:
+        """Count a step that was done; return whether it ended an epoch."""
+        self.step += 1
+        end_of_epoch = self.step % self.per_epoch == 0
+        if self.average is not None and (end_of_epoch or self.recipe.ema_every == "step"):
+            for name, value in self.tensors().items():
+                if value.is_floating_point():
+                    self.average[name].lerp_(value, 1 - (self.recipe.ema_decay or 0.0))
+                else:  # a counter
+                    self.average[name].copy_(value)
+        return end_of_epoch
+
+    def divergence(self, loss: float, rate: float, objective: Objective) -> str:
+        """Return the sentence on a loss that is not finite in the next step."""
+        return (
+            f"the loss is {loss} at step {self.step + 1} of {self.steps} (lr {rate:g}, "
+            f"{objective!r}); try a smaller learning rate, or clip the gradient's norm"
         )
-        loss.backward()  # type: ignore[no-untyped-call]
-        if recipe.clip_norm is not None:
-            nn.utils.clip_grad_norm_(parameters, recipe.clip_norm)
-        return loss
 
-    loss: Tensor = optimizer.step(closure)  # type: ignore[arg-type, assignment]
-    return loss.detach()
+
+def cloned(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Return copies that training does not change."""
+    return {
+        name: value.detach().clone() if isinstance(value, Tensor) else copy.deepcopy(value)
+        for name, value in tensors.items()
+    }
 
 
 def smoothed(
@@ -216,106 +247,44 @@ def frozen_statistics(model: nn.Module, freeze: bool) -> Iterator[None]:
             module.track_running_stats = True
 
 
-class StackedOptimizer:
-    """Updates weights (K, P) from gradients (K, P), in place, by the arithmetic of the others.
+class Compiled:
+    """A model's forward, compiled; where that fails, a warning, and the forward as it is."""
 
-    Rates, decay, clipping and SAM's ascent are each member's own.
+    def __init__(self, model: nn.Module) -> None:
+        self.model, self.call = model, cast(Any, model)
+        try:
+            self.call = torch.compile(model)
+        except Exception as error:  # whatever the compiler stumbles over, training goes on
+            self._give_up(error)
+
+    def __call__(self, x: Tensor, lam: Tensor) -> Any:
+        """Return logits."""
+        try:
+            return self.call(x, lam)
+        except torch._dynamo.exc.TorchDynamoException as error:
+            self._give_up(error)
+            return self.model(x, lam)
+
+    def _give_up(self, error: Exception) -> None:
+        self.call = self.model
+        first, *_ = str(error).strip().splitlines() or [type(error).__name__]
+        warnings.warn(f"training goes on uncompiled: {first}", stacklevel=2)
+
+
+def pays_to_compile(model: nn.Module, samples: Samples, recipe: Recipe, steps: int) -> bool:
+    """Return the recipe's choice; "auto" compiles long runs of networks with convolutions.
+
+    The length is counted in operations, not in seconds, so that the answer is the same on every
+    machine and a resumed run computes the same bits.
     """
-
-    def __init__(self, recipe: Recipe, recipes: Sequence[Recipe], weights: Tensor) -> None:
-        self.recipe = recipe
-
-        def column(name: str) -> Tensor:
-            values = [getattr(member, name) for member in recipes]
-            return torch.tensor(values, dtype=torch.float64).to(weights)[:, None]
-
-        self.rates, self.decays = column("lr") / recipe.lr, column("weight_decay")
-        self.first = torch.zeros_like(weights)  # momentum, or Adam's mean
-        self.second = torch.zeros_like(weights) if recipe.optimizer == "adamw" else None
-        self.steps = 0.0
-        self._before: Tensor | None = None
-        self._group()
-
-    def keep(self, members: Tensor) -> None:
-        """Go on with these members only."""
-        self.rates, self.decays = self.rates[members], self.decays[members]
-        self.first = self.first[members]
-        self.second = None if self.second is None else self.second[members]
-        self._group()
-
-    def clip(self, gradients: Tensor) -> None:
-        """Scale each member's gradient to the norm it may have at most."""
-        if self.recipe.clip_norm is not None:
-            norms = torch.linalg.vector_norm(gradients, dim=1, keepdim=True)
-            gradients.mul_((self.recipe.clip_norm / (norms + 1e-6)).clamp_max_(1.0))
-
-    def ascend(self, weights: Tensor, gradients: Tensor) -> None:
-        """Go to each member's worst point near by, as SAM does before its second pass."""
-        self._before = weights.clone()
-        size = weights.abs() if self.recipe.adaptive else None
-        scaled = gradients if size is None else gradients * size
-        norms = torch.linalg.vector_norm(scaled, dim=1, keepdim=True).clamp_min_(1e-12)
-        weights.addcmul_(scaled if size is None else scaled.mul_(size), self.recipe.rho / norms)
-
-    def step(self, weights: Tensor, gradients: Tensor, rate: float) -> None:
-        """Do one step at the shared schedule's rate; each member has its own multiple of it."""
-        if self._before is not None:
-            weights.copy_(self._before)
-            self._before = None
-        buffers = [weights, gradients, self.first]
-        if self.second is not None:
-            buffers.append(self.second)
-        for (multiple, decay), members in self._alike.items():
-            if len(self._alike) == 1:
-                rows = [[buffer] for buffer in buffers]
-            else:
-                rows = [[buffer[k] for k in members] for buffer in buffers]
-            self._fused(*rows, lr=multiple * rate, weight_decay=decay, maximize=False)
-        self.steps += 1
-
-    def _fused(
-        self,
-        weights: list[Tensor],
-        gradients: list[Tensor],
-        first: list[Tensor],
-        second: list[Tensor] | None = None,
-        **settings: Any,
-    ) -> None:
-        """Do a step of torch's fused optimiser for the members of one rate and decay.
-
-        One pass over the buffers instead of four (nine with AdamW), and quick where moments are
-        denormal numbers.
-        """
-        if second is None:
-            sgd(
-                weights,
-                gradients,
-                list[Tensor | None](first),
-                fused=True,
-                momentum=self.recipe.momentum,
-                dampening=0.0,
-                nesterov=False,
-                **settings,
-            )
-            return
-        adamw(
-            weights,
-            gradients,
-            first,
-            second,
-            max_exp_avg_sqs=[],
-            state_steps=[torch.tensor(self.steps, device=p.device) for p in weights],
-            fused=True,
-            amsgrad=False,
-            beta1=ADAM_BETAS[0],
-            beta2=ADAM_BETAS[1],
-            eps=ADAM_EPSILON,
-            **settings,
-        )
-
-    def _group(self) -> None:
-        """Find which members have the same multiple of the rate and the same decay."""
-        self._alike: dict[tuple[float, float], list[int]] = {}
-        pairs = zip(self.rates[:, 0].tolist(), self.decays[:, 0].tolist(), strict=True)
-        for k, pair in enumerate(pairs):
-            self._alike.setdefault(pair, []).append(k)
+    convolutions = any(isinstance(module, nn.Conv2d) for module in model.modules())
+    if recipe.compile != "auto" or not convolutions:
+        return recipe.compile == "always"
+    one = samples.prepared(samples.raw(torch.arange(1)))
+    counter = FlopCounterMode(display=False)
+    with torch.no_grad(), counter:
+        model.eval()
+        model.body(one)  # type: ignore[operator]
+    passes = 3 * (2 if recipe.rho > 0 else 1)  # forward, and a backward of twice the size
+    total = float(counter.get_total_flops()) * passes * recipe.batch_size * steps
+    return total > WORTH_COMPILING

@@ -13,7 +13,7 @@ from pydantic import (
     model_validator,
 )
 
-from curvewise.base.errors import InputError, did_you_mean, require_choice
+from curvewise.base.errors import InputError, did_you_mean, require, require_choice
 
 Augmentation = Literal["none", "flip", "crop-flip", "resized-crop-flip", "resized-crop-flips"]
 
@@ -76,32 +76,31 @@ class Recipe(BaseModel):
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
-        if (self.epochs is None) == (self.steps is None):
-            raise ValueError(
-                f"exactly one of epochs and steps must be given, got {self.epochs} and {self.steps}"
-            )
-        if self.minority_per_batch >= self.batch_size:
-            raise ValueError(
-                f"minority_per_batch must be less than batch_size = {self.batch_size}, got "
-                f"{self.minority_per_batch}"
-            )
-        if list(self.milestones) != sorted(set(self.milestones)):
-            raise ValueError(f"milestones must increase, got {list(self.milestones)}")
-        if (self.schedule == "step") != bool(self.milestones):
-            raise ValueError(
-                f'the schedule "step" and milestones go together, got {self.schedule!r} and '
-                f"{list(self.milestones)}"
-            )
+        require(
+            (self.epochs is None) != (self.steps is None),
+            f"exactly one of epochs and steps must be given, got {self.epochs} and {self.steps}",
+        )
+        require(
+            self.minority_per_batch < self.batch_size,
+            f"minority_per_batch must be less than batch_size = {self.batch_size}, got "
+            f"{self.minority_per_batch}",
+        )
+        milestones = list(self.milestones)
+        increasing = milestones == sorted(set(milestones))
+        require(increasing, f"milestones must increase, got {milestones}")
+        require(
+            (self.schedule == "step") == bool(milestones),
+            f'the schedule "step" and milestones go together, got {self.schedule!r} and '
+            f"{milestones}",
+        )
         return self
 
     @model_serializer(mode="wrap")
     def _plain(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
         """Leave out a setting that came later at its default: older runs keep their identity."""
-        plain: dict[str, Any] = serialize(self)
-        for name in ("minority_per_batch", "input_noise"):
-            if plain.get(name) == 0:
-                del plain[name]
-        return plain
+        later = ("minority_per_batch", "input_noise")
+        settings = serialize(self).items()
+        return {name: value for name, value in settings if name not in later or value != 0}
 
     def with_seed(self, seed: int) -> "Recipe":
         """Return the recipe with all three seeds set."""
@@ -113,10 +112,9 @@ class Recipe(BaseModel):
         Giving `epochs` takes `steps` out, and the other way round.
         """
         old = self.model_dump()
-        if settings.get("epochs") is not None:
-            old["steps"] = None
-        if settings.get("steps") is not None:
-            old["epochs"] = None
+        for one, other in (("epochs", "steps"), ("steps", "epochs")):
+            if settings.get(one) is not None:
+                old[other] = None
         return Recipe(**{**old, **settings})
 
 

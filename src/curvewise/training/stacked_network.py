@@ -35,15 +35,10 @@ def layers_of(network: Conditioned) -> list[Layer] | None:
     inner: Any = network.body
     if type(inner) is Tap:
         return []
-    prefix = "body"
-    modules: list[Any]
+    prefix, modules = "body", list(inner._modules.items())  # named_children leaves out repeated
     if type(inner) is MLP:
         prefix, modules = "body.body", list(inner.body._modules.items())
-    elif type(inner) is nn.Sequential:
-        *modules, (_, last) = inner._modules.items()  # named_children leaves out the repeated
-        if type(last) is not Tap:
-            return None
-    else:
+    elif type(inner) is not nn.Sequential or type(modules.pop()[1]) is not Tap:
         return None
     layers: list[Layer] = []
     linear: list[nn.Module] = []
@@ -94,7 +89,7 @@ class StackedNetwork:
         self.gradients = torch.zeros_like(self.weights)
         self.input_scale = None if input_scale is None else input_scale.to(self.weights)
         self._shapes = {name: value.shape for name, value in members[0].items()}
-        self.size = sum(shape.numel() for shape in self._shapes.values())
+        self.sizes = [shape.numel() for shape in self._shapes.values()]
         self.buffers = _stacked([dict(network.named_buffers()) for network in networks])
         self.frozen = _stacked(
             [{n: p for n, p in net.named_parameters() if not p.requires_grad} for net in networks]
@@ -102,40 +97,32 @@ class StackedNetwork:
         self._point()
 
     def _point(self) -> None:
-        """Make tensors per parameter that lie in the two buffers."""
+        """Make tensors per parameter, and per gradient, that lie in the two buffers."""
+        sizes = [*self.sizes, *[parameter.shape[1] for parameter in self.extra]]
+        weights, gradients = (
+            iter(torch.split(flat, sizes, dim=1)) for flat in (self.weights, self.gradients)
+        )
         self.parameters, self.parameter_gradients = {}, {}
-        start, k = 0, len(self.weights)
         for name, shape in self._shapes.items():
-            columns = slice(start, start + shape.numel())
-            weight, gradient = (
-                flat[:, columns].view(k, *shape).detach() for flat in (self.weights, self.gradients)
-            )
-            self.parameters[name], self.parameter_gradients[name] = weight, gradient
-            weight.requires_grad_()
-            start = columns.stop
+            self.parameters[name] = next(weights).view(-1, *shape).detach().requires_grad_()
+            self.parameter_gradients[name] = next(gradients).view(-1, *shape)
         for parameter in self.extra:
-            columns = slice(start, start + parameter.shape[1])
-            parameter.data = self.weights[:, columns]
-            start = columns.stop
+            parameter.data = next(weights)
+        # Parameters whose gradients autograd keeps; layers write theirs into the buffer.
+        self._leaves = [*(self.parameters.values() if self.layers is None else ()), *self.extra]
 
     def forward(self, x: Tensor, lam: Tensor) -> Tensor:
         """Return logits (K, n, C)."""
-        for parameter in self._autograd_leaves:
+        for parameter in self._leaves:
             parameter.grad = None
         return self._mapped(x, lam) if self.layers is None else self.head(self.features(x), lam)
 
-    @property
-    def _autograd_leaves(self) -> list[Tensor]:
-        """Parameters whose gradients autograd keeps; layers write theirs into the buffer."""
-        return [*(self.parameters.values() if self.layers is None else ()), *self.extra]
-
     def collect(self) -> None:
         """Complete `gradients` after a backward pass."""
-        leaves = self._autograd_leaves
-        if leaves:
-            kept = [p.grad.flatten(1) for p in leaves if p.grad is not None]
-            start = 0 if self.layers is None else self.size
-            self.gradients[:, start:] = torch.cat(kept, dim=1)
+        if self._leaves:
+            kept = [torch.zeros_like(p) if p.grad is None else p.grad for p in self._leaves]
+            start = 0 if self.layers is None else sum(self.sizes)
+            self.gradients[:, start:] = torch.cat([p.flatten(1) for p in kept], dim=1)
 
     def _mapped(self, x: Tensor, lam: Tensor) -> Tensor:
         """Return logits of any kind of network, by vmap."""
@@ -147,8 +134,7 @@ class StackedNetwork:
         scale = self.input_scale
         if scale is None:
             scale = self.weights.new_ones(len(self.weights), 1)
-        logits: Tensor = vmap(one)((self.parameters, self.buffers, self.frozen), lam, scale)
-        return logits
+        return vmap(one)((self.parameters, self.buffers, self.frozen), lam, scale)
 
     def features(self, x: Tensor) -> Tensor:
         """Return the input of the last linear layers, (K, F, n), or (d, n) without a body."""
@@ -200,7 +186,7 @@ class StackedNetwork:
             for part in ("sigma", "mu")
         ]
 
-    def keep(self, members: Tensor) -> None:
+    def keep(self, members: list[int]) -> None:
         """Go on with these members only."""
         self.weights, self.gradients = self.weights[members], self.gradients[members]
         if self.input_scale is not None:
@@ -221,12 +207,10 @@ class StackedNetwork:
         tensors: dict[str, Tensor],
     ) -> None:
         """Give networks the weights and buffers of the members at these places in `tensors`."""
-        sizes = [shape.numel() for shape in self._shapes.values()]
         for k, network in zip(places, networks, strict=True):
-            parts = torch.split(tensors[WEIGHTS][k, : self.size], sizes)
-            parameters = dict(network.named_parameters())
+            parts = torch.split(tensors[WEIGHTS][k, : sum(self.sizes)], self.sizes)
             for (name, shape), part in zip(self._shapes.items(), parts, strict=True):
-                parameters[name].copy_(part.view(shape))
+                network.get_parameter(name).copy_(part.view(shape))
             for name, buffer in network.named_buffers():
                 buffer.copy_(tensors[name][k])
 
@@ -253,10 +237,9 @@ class _LinearReLU(torch.autograd.Function):
         relu: bool,
         scale: Tensor | None,
     ) -> Tensor:
-        """Return the layer's output (K, o, n)."""
         if scale is not None:
             weight = weight * scale  # smaller than as many copies of x
-        out = _affine(weight, x, _column(bias))
+        out = _affine(weight, x, bias.unsqueeze(-1))
         if relu:
             out = out.relu_()
         ctx.relu, ctx.into, ctx.scale = relu, (weight_gradient, bias_gradient), scale
@@ -265,7 +248,6 @@ class _LinearReLU(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *gradients: Any) -> Any:
-        """Write the gradients of W and b, return that of x."""
         x, weight, out = ctx.saved_tensors
         weight_gradient, bias_gradient = ctx.into
         gradient = gradients[0].contiguous()
@@ -277,12 +259,10 @@ class _LinearReLU(torch.autograd.Function):
         elif x.dim() == 3:
             torch.bmm(gradient, x.transpose(1, 2), out=weight_gradient)
         else:
-            weight_gradient.copy_(_shared_product(gradient, x))
+            weight_gradient.copy_(_product(gradient, x))
         if ctx.scale is not None:
             weight_gradient.mul_(ctx.scale)
-        back = None
-        if ctx.needs_input_grad[0]:
-            back = torch.bmm(weight.transpose(1, 2), gradient)
+        back = torch.bmm(weight.transpose(1, 2), gradient) if ctx.needs_input_grad[0] else None
         return back, None, None, None, None, None, None
 
 
@@ -304,29 +284,22 @@ class _ModulatedLinear(torch.autograd.Function):
         weight_gradient: Tensor,
         bias_gradient: Tensor,
     ) -> Tensor:
-        """Return the layer's output (K, o, n)."""
         modulated = weight * sigma.transpose(1, 2)
         ctx.into = weight_gradient, bias_gradient
         ctx.save_for_backward(x, sigma, mu, weight, modulated)
-        return _affine(modulated, x, torch.baddbmm(_column(bias), weight, mu))
+        return _affine(modulated, x, torch.baddbmm(bias.unsqueeze(-1), weight, mu))
 
     @staticmethod
     def backward(ctx: Any, *gradients: Any) -> Any:
-        """Write the gradients of W and b, return those of x, sigma and mu."""
         x, sigma, mu, weight, modulated = ctx.saved_tensors
         weight_gradient, bias_gradient = ctx.into
         gradient = gradients[0].contiguous()
         torch.sum(gradient, dim=2, out=bias_gradient)
-        if x.dim() == 3:
-            product = torch.bmm(gradient, x.transpose(1, 2))
-        else:
-            product = _shared_product(gradient, x)
-        shift = _column(bias_gradient)
+        product = _product(gradient, x)
+        shift = bias_gradient.unsqueeze(-1)
         torch.mul(product, sigma.transpose(1, 2), out=weight_gradient)
         weight_gradient.addcmul_(shift, mu.transpose(1, 2))
-        back = None
-        if ctx.needs_input_grad[0]:
-            back = torch.bmm(modulated.transpose(1, 2), gradient)
+        back = torch.bmm(modulated.transpose(1, 2), gradient) if ctx.needs_input_grad[0] else None
         to_sigma = (product * weight).sum(dim=1).unsqueeze(-1)
         to_mu = (shift * weight).sum(dim=1).unsqueeze(-1)
         return back, to_sigma, to_mu, None, None, None, None
@@ -341,11 +314,9 @@ def _affine(weight: Tensor, x: Tensor, column: Tensor) -> Tensor:
     return out.view(k, o, -1)
 
 
-def _shared_product(gradient: Tensor, x: Tensor) -> Tensor:
-    """Return the gradients (K, o, d) of weights that were applied to a shared x (d, n)."""
+def _product(gradient: Tensor, x: Tensor) -> Tensor:
+    """Return the gradients (K, o, d) of weights that were applied to x, (K, d, n) or (d, n)."""
+    if x.dim() == 3:
+        return torch.bmm(gradient, x.transpose(1, 2))
     k, o, n = gradient.shape
     return (gradient.reshape(k * o, n) @ x.t()).view(k, o, -1)
-
-
-def _column(bias: Tensor) -> Tensor:
-    return bias.unsqueeze(-1)

@@ -1,33 +1,38 @@
-"""The moving parts of a stack's training, as `Run` has those of one model's."""
+"""The moving parts of a stack's training: objective, optimiser and run, as one model has them."""
 
 import copy
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.optim.adamw import adamw
+from torch.optim.sgd import sgd
 
-from curvewise.base.errors import InputError
+from curvewise.base.errors import require
+from curvewise.base.machine import keep_freed_memory
 from curvewise.losses.family import LossFamily, Objective
 from curvewise.losses.vector_scaling import unchecked_vs_loss
 from curvewise.networks.conditioning import Conditioned
-from curvewise.training.augment import noise_generator, training_batch
-from curvewise.training.batches import (
-    TrainingData,
-    draws_per_epoch,
-    epoch_rows,
-    seeded,
-    steps_per_epoch,
-    total_steps,
-)
-from curvewise.training.loop import divergence, update_average
-from curvewise.training.optimizers import StackedOptimizer, frozen_statistics, smoothed
-from curvewise.training.recipe import Recipe, learning_rate
-from curvewise.training.speed import keep_freed_memory
+from curvewise.training.batches import TrainingData, seeded
+from curvewise.training.optimizers import Steps, frozen_statistics, smoothed
+from curvewise.training.recipe import Recipe
 from curvewise.training.stacked_network import StackedNetwork
 
-SETTINGS = ("omega", "gamma", "tau")
-LAMBDA = "lambda"  # among the draws: lambda itself, (K, draws, d)
+ADAM_BETAS, ADAM_EPSILON = (0.9, 0.999), 1e-8  # torch's defaults, which `fit` uses
+
+
+@dataclass
+class Member:
+    """One model of a stack: what it is trained by, and what came of it."""
+
+    network: Conditioned
+    objective: Objective
+    recipe: Recipe
+    epoch_losses: list[float] = field(default_factory=list)
+    diverged: str | None = None
+    snapshots: list[Conditioned] = field(default_factory=list)
 
 
 class StackedObjective:
@@ -37,93 +42,149 @@ class StackedObjective:
     what is drawn; other objectives must be alike, each with parameters of its own.
     """
 
-    def __init__(self, objectives: Sequence[Objective], recipes: Sequence[Recipe]) -> None:
-        self.members, self.recipes = list(objectives), list(recipes)
-        self.scaled = all(isinstance(objective, LossFamily) for objective in objectives)
-        self.one: Any = objectives[0]
+    def __init__(self, objectives: Sequence[Any], like: Tensor) -> None:
+        self.one, self.drawn = objectives[0], objectives[0].drawn
         self.parameters: list[nn.Parameter] = []
-        if {objective.drawn for objective in objectives} != {self.one.drawn}:
-            raise InputError("members of a stack must draw the same settings")
+        self.fixed: dict[str, Any] = {}  # settings that are not drawn: (K, 1), or class weights
+        require(
+            {objective.drawn for objective in objectives} == {self.drawn},
+            "members of a stack must draw the same settings",
+        )
+        self.scaled = all(isinstance(objective, LossFamily) for objective in objectives)
         if self.scaled:
-            reductions = {objective.reduction for objective in objectives}  # type: ignore[attr-defined]
-            if len(reductions) > 1:
-                raise InputError(f"members of a stack must share the reduction, got {reductions}")
+            reductions = sorted({objective.reduction for objective in objectives})
+            one = len(reductions) == 1
+            require(one, f"members of a stack must share the reduction, got {reductions}")
+            for name in {"omega", "gamma", "tau"}.difference(self.drawn):
+                self.fixed[name] = _column([o.settings[name] for o in objectives], like)
             return
-        if len({_described(objective) for objective in objectives}) > 1:
-            raise InputError(
-                "members of a stack must have the same loss, or all the vector-scaling loss, got "
-                f"{sorted({type(objective).__name__ for objective in objectives})}"
-            )
+        require(
+            len({_described(objective) for objective in objectives}) == 1,
+            "members of a stack must have the same loss, or all the vector-scaling loss, got "
+            f"{sorted({type(objective).__name__ for objective in objectives})}",
+        )
         # Parameters (K, 1) broadcast over scores (K, n), so one object serves all members.
         self.one = copy.deepcopy(self.one)
         self.parameters = list(self.one.parameters())
-        for number, parameter in enumerate(self.parameters):
-            each = [list(objective.parameters())[number].detach() for objective in objectives]
-            parameter.data = torch.stack([value.reshape(1) for value in each])
-
-    def draw(self, epoch: int, count: int) -> dict[str, Any]:
-        """Return lambda (K, count, d) of an epoch, and the settings (K, count) or (K, 1) it means.
-
-        `count` is that of the epoch's batches or samples (`draws_per_epoch`), 1 where nothing is
-        drawn; each member draws from its own generator as `epoch_batches` does.
-        """
-        if not self.one.drawn:
-            count = 1
-        lams = [
-            objective.draw(count, generator=seeded(recipe.seed_lambda, epoch))
-            for objective, recipe in zip(self.members, self.recipes, strict=True)
-        ]
-        draws: dict[str, Any] = {LAMBDA: torch.stack(lams)}
-        if self.scaled:
-            each = [
-                objective.hyperparameters(lam)  # type: ignore[attr-defined]
-                for objective, lam in zip(self.members, lams, strict=True)
-            ]
-            draws |= {name: _columns([settings[name] for settings in each]) for name in SETTINGS}
-        return draws
+        members = zip(*[objective.parameters() for objective in objectives], strict=True)
+        for parameter, values in zip(self.parameters, members, strict=True):
+            parameter.data = torch.stack([value.detach().reshape(1) for value in values])
 
     def loss(
         self,
         logits: Tensor,
         target: Tensor,
-        settings: dict[str, Any],
-        class_counts: Sequence[float],
+        lam: Tensor,
+        class_counts: tuple[float, ...],
         sample_weight: Tensor | None = None,
     ) -> Tensor:
-        """Return the losses (K,) of logits (K, n, C); sample weights are (n,) or (K, n)."""
-        more = {} if sample_weight is None else {"sample_weight": sample_weight}
+        """Return the losses (K,) of logits (K, n, C) at lambda, (K, 1, d) or (K, n, d).
+
+        Sample weights are (n,) or (K, n).
+        """
+        weights = {} if sample_weight is None else {"sample_weight": sample_weight}
         if not self.scaled:
-            nothing = torch.zeros(0, device=logits.device)
-            loss: Tensor = self.one.loss(logits, target, nothing, class_counts=class_counts, **more)
+            loss: Tensor = self.one.loss(logits, target, lam, class_counts=class_counts, **weights)
             return loss
+        settings = self.fixed | dict(zip(self.drawn, lam.unbind(-1), strict=True))
         return unchecked_vs_loss(
-            logits, target, tuple(class_counts), **settings, reduction=self.one.reduction, **more
+            logits, target, class_counts, **settings, reduction=self.one.reduction, **weights
         )
 
-    def keep(self, members: Tensor) -> None:
+    def keep(self, members: list[int]) -> None:
         """Go on with these members only."""
-        rows = members.tolist()
-        self.members = [self.members[k] for k in rows]
-        self.recipes = [self.recipes[k] for k in rows]
-        for parameter in self.parameters:
-            parameter.data = parameter.data[members]
+        for name, value in self.fixed.items():
+            self.fixed[name] = value[members] if isinstance(value, Tensor) else value
 
 
-def _columns(values: list[Any]) -> Any:
-    """Return one setting of K members as (K, draws), or (K, 1) where nothing is drawn.
-
-    Class weights of several classes are kept as they are, if all members have the same.
-    """
-    if isinstance(values[0], tuple):
-        if len(set(values)) > 1:
-            raise InputError(f"members of a stack must share class weights, got {set(values)}")
-        return values[0]
-    return torch.stack([torch.as_tensor(value, dtype=torch.float64).view(-1) for value in values])
+def _column(values: list[Any], like: Tensor) -> Any:
+    """Return a setting of K members as (K, 1), or as it is if it is class weights."""
+    if not any(isinstance(value, tuple) for value in values):
+        return torch.tensor(values, dtype=torch.float64)[:, None].to(like)
+    distinct = set(values)
+    require(len(distinct) == 1, f"members of a stack must share class weights, got {distinct}")
+    return values[0]
 
 
 def _described(objective: Objective) -> str:
     plain = {k: v for k, v in vars(objective).items() if not k.startswith("_") and k != "training"}
     return f"{type(objective).__name__} {sorted(plain.items())}"
+
+
+class StackedOptimizer:
+    """Updates weights (K, P) from gradients (K, P), in place, by the arithmetic of the others.
+
+    Rates, decay, clipping and SAM's ascent are each member's own.
+    """
+
+    def __init__(self, recipes: Sequence[Recipe], weights: Tensor) -> None:
+        self.recipe = recipe = recipes[0]
+        rates, decays = (
+            torch.tensor([getattr(member, name) for member in recipes], dtype=torch.float64)
+            for name in ("lr", "weight_decay")
+        )
+        # Of each member: the multiple of the shared rate, and the decay.
+        self.settings = list(
+            zip((rates.to(weights) / recipe.lr).tolist(), decays.to(weights).tolist(), strict=True)
+        )
+        # Momentum, or Adam's mean and second moment.
+        self.moments = [torch.zeros_like(weights) for _ in range(1 + (recipe.optimizer == "adamw"))]
+        self.steps = 0.0
+        self._before: Tensor | None = None
+        self.keep(range(len(recipes)))
+
+    def keep(self, members: Sequence[int]) -> None:
+        """Go on with these members only; those of the same settings step together."""
+        self.settings = [self.settings[k] for k in members]
+        self.moments = [moment[list(members)] for moment in self.moments]
+        self._alike: dict[tuple[float, float], list[int]] = {}
+        for k, settings in enumerate(self.settings):
+            self._alike.setdefault(settings, []).append(k)
+
+    @torch.no_grad()
+    def clip(self, gradients: Tensor) -> None:
+        """Scale each member's gradient to the norm it may have at most."""
+        if self.recipe.clip_norm is not None:
+            norms = torch.linalg.vector_norm(gradients, dim=1, keepdim=True)
+            gradients.mul_((self.recipe.clip_norm / (norms + 1e-6)).clamp_max_(1.0))
+
+    @torch.no_grad()
+    def ascend(self, weights: Tensor, gradients: Tensor) -> None:
+        """Go to each member's worst point near by, as SAM does before its second pass."""
+        self._before = weights.clone()
+        size = weights.abs() if self.recipe.adaptive else None
+        scaled = gradients if size is None else gradients * size
+        norms = torch.linalg.vector_norm(scaled, dim=1, keepdim=True).clamp_min_(1e-12)
+        weights.addcmul_(scaled if size is None else scaled.mul_(size), self.recipe.rho / norms)
+
+    @torch.no_grad()
+    def step(self, weights: Tensor, gradients: Tensor, rate: float) -> None:
+        """Do one step at the shared schedule's rate, by torch's fused optimisers.
+
+        They go over the buffers once instead of four times (nine with AdamW), and are quick where
+        moments are denormal numbers.
+        """
+        if self._before is not None:
+            weights.copy_(self._before)
+            self._before = None
+        for (multiple, decay), members in self._alike.items():
+            values, slopes, first, *second = (
+                [buffer] if len(self._alike) == 1 else [buffer[k] for k in members]
+                for buffer in (weights, gradients, *self.moments)
+            )
+            settings: dict[str, Any] = {"lr": multiple * rate, "weight_decay": decay}
+            settings |= {"maximize": False, "fused": True}
+            if not second:
+                settings |= {"momentum": self.recipe.momentum, "dampening": 0.0, "nesterov": False}
+                sgd(values, slopes, list[Tensor | None](first), **settings)
+            else:
+                settings |= {"beta1": ADAM_BETAS[0], "beta2": ADAM_BETAS[1], "eps": ADAM_EPSILON}
+                settings |= {"max_exp_avg_sqs": [], "amsgrad": False}
+                settings["state_steps"] = [
+                    torch.tensor(self.steps, device=v.device) for v in values
+                ]
+                adamw(values, slopes, first, second[0], **settings)
+        self.steps += 1
 
 
 def snapshot_steps(fractions: Sequence[float], steps: int) -> list[int]:
@@ -135,181 +196,110 @@ def snapshot_steps(fractions: Sequence[float], steps: int) -> list[int]:
     return [max(1, round(fraction * steps)) for fraction in fractions]
 
 
-class StackedRun:
-    """Members that train together: one batch order, K of everything else."""
+class StackedRun(Steps):
+    """Members that train together: one batch order, K of everything else.
+
+    They get copies of their networks after some fractions of the steps, as far as it gets.
+    """
 
     def __init__(
-        self,
-        networks: Sequence[Conditioned],
-        objectives: Sequence[Objective],
-        data: TrainingData,
-        recipes: Sequence[Recipe],
-        snapshots: Sequence[float] = (),
+        self, members: Sequence[Member], data: TrainingData, fractions: Sequence[float] = ()
     ) -> None:
-        self.recipe, self.data = recipes[0], data
-        self.device = data.samples.device
-        if self.device.type == "cpu":
+        device = data.samples.device
+        if device.type == "cpu":
             keep_freed_memory()  # the members' activations together are as large as images'
-        self.networks, self.originals = list(networks), list(objectives)
-        for network in networks:
-            network.to(self.device).train()
-        self.objective = StackedObjective(objectives, recipes)
+        self.members = self.alive = list(members)
+        networks = [member.network.to(device).train() for member in members]
+        like = next(networks[0].parameters()).detach()
+        self.objective = StackedObjective([member.objective for member in members], like)
         self.stack = StackedNetwork(networks, self.objective.parameters, data.scale)
-        weights = self.stack.weights
-        self.optimizer = StackedOptimizer(self.recipe, recipes, weights)
-        self.sample_weight = None if data.weight is None else data.weight.to(weights)
-        self.per_epoch = steps_per_epoch(data.counts, self.recipe)
-        self.steps = total_steps(data.counts, self.recipe)
-        self.snapshots = snapshot_steps(snapshots, self.steps)
-        # After a step: the members that were alive, and their tensors.
-        self.taken: dict[int, tuple[list[int], dict[str, Tensor]]] = {}
-        self.step = 0
-        self.alive = torch.arange(len(networks))
-        self.diverged: dict[int, str] = {}
-        self.epoch_losses: list[list[float]] = [[] for _ in networks]
-        self.loss_sum = torch.zeros(len(networks), dtype=torch.float64)
-        self.average: dict[str, Tensor] | None = None
-        if self.recipe.ema_decay is not None:
-            self.average = _cloned(self.stack.tensors())
-        self.generator = noise_generator(self.recipe, self.device)
+        super().__init__(data, members[0].recipe, self.stack.tensors)
+        recipes = [member.recipe for member in members]
+        self.optimizer = StackedOptimizer(recipes, self.stack.weights)
+        self.sample_weight = None if data.weight is None else data.weight.to(like)
+        self.due = snapshot_steps(fractions, self.steps)
+        self.loss_sum = torch.zeros(len(members), dtype=torch.float64)
 
     def steps_left(self) -> Iterator[int]:
         """Train step by step, yielding how many are done."""
-        recipe, labels = self.recipe, self.data.row_labels
-        while self.step < self.steps and len(self.alive):
-            epoch = self.step // self.per_epoch
-            batches = epoch_rows(len(labels), epoch, recipe, labels)
-            draws = self.objective.draw(epoch, draws_per_epoch(batches, recipe))
-            self.draws = {
-                name: value.to(self.stack.weights) if isinstance(value, Tensor) else value
-                for name, value in draws.items()
-            }
-            start = 0  # of the batch, among the epoch's samples
-            for number, rows in enumerate(batches):
-                if self.step >= self.steps or not len(self.alive):
-                    return
-                self._advance(start if recipe.draw == "sample" else number, rows)
-                start += len(rows)
-                yield self.step
+        for rows, place in self.batches_left(self._draw):
+            self._advance(rows, place)
+            yield self.step
+            if not self.alive:
+                return
 
-    def _advance(self, place: int, rows: Tensor) -> None:
-        """Do one step; `place` is that of the batch's first draw among the epoch's."""
-        x = training_batch(self.data.samples, rows, self.recipe, self.generator)
-        rows = rows.to(self.device)
+    def _draw(self, epoch: int, number: int) -> None:
+        """Draw lambda (K, number, d), each member's from its own generator."""
+        lams = [
+            member.objective.draw(number, generator=seeded(member.recipe.seed_lambda, epoch))
+            for member in self.alive
+        ]
+        self.lam = torch.stack(lams).to(self.stack.weights)
+
+    def _advance(self, rows: Tensor, place: slice) -> None:
+        x, rows = self.batch(rows), rows.to(self.device)
         losses = self._backward(x, rows, place, first=True)
         if not bool(torch.isfinite(losses).all()):
             losses = self._drop(losses)
-            if not len(self.alive):
+            if not self.alive:
                 return
         if self.recipe.rho > 0:
-            with torch.no_grad():
-                self.optimizer.ascend(self.stack.weights, self.stack.gradients)
+            self.optimizer.ascend(self.stack.weights, self.stack.gradients)
             self._backward(x, rows, place, first=False)
-        rate = learning_rate(self.recipe, self.step, self.steps, self.per_epoch)
-        with torch.no_grad():
-            self.optimizer.step(self.stack.weights, self.stack.gradients, rate)
-        self.step += 1
-        self._account(losses)
+        self.optimizer.step(self.stack.weights, self.stack.gradients, self.rate())
+        self.loss_sum += losses.double().cpu()
+        if self.count():
+            for member, total in zip(self.alive, self.loss_sum.tolist(), strict=True):
+                member.epoch_losses.append(total / self.per_epoch)
+            self.loss_sum.zero_()
+        for _ in range(self.due.count(self.step)):
+            for member in self.members:
+                member.snapshots.append(copy.deepcopy(member.network).eval())
+            self._write([member.snapshots[-1] for member in self.alive])
 
-    def _backward(self, x: Tensor, rows: Tensor, place: int, *, first: bool) -> Tensor:
+    def _backward(self, x: Tensor, rows: Tensor, place: slice, *, first: bool) -> Tensor:
         """Fill the stack's gradients, clipped, and return the losses (K,)."""
-        lam, settings = self._drawn(place, len(rows))
+        lam = self.lam[:, place]
         weight = None if self.sample_weight is None else self.sample_weight[..., rows]
         with frozen_statistics(self.stack.template, not first):
-            logits = self.stack.forward(x, lam)
+            logits = self.stack.forward(x, lam if self.recipe.draw == "sample" else lam[:, 0])
         losses = smoothed(
-            lambda y: self.objective.loss(logits, y, settings, self.data.class_counts, weight),
+            lambda y: self.objective.loss(logits, y, lam, self.data.class_counts, weight),
             self.data.labels[rows],
             logits.shape[-1],
             self.recipe.label_smoothing,
         )
         losses.sum().backward()  # type: ignore[no-untyped-call]
         self.stack.collect()
-        with torch.no_grad():
-            self.optimizer.clip(self.stack.gradients)
+        self.optimizer.clip(self.stack.gradients)
         return losses.detach()
-
-    def _drawn(self, place: int, count: int) -> tuple[Tensor, dict[str, Any]]:
-        """Return lambda (K, d) or (K, n, d) of a batch, and its settings (K, 1) or (K, n)."""
-        each = self.recipe.draw == "sample" and self.draws[LAMBDA].shape[1] > 1
-        columns = slice(place, place + (count if each else 1))
-        settings = {
-            name: value[:, columns] if isinstance(value, Tensor) and value.shape[1] > 1 else value
-            for name, value in self.draws.items()
-        }
-        lam = settings.pop(LAMBDA)
-        return lam if each else lam[:, 0], settings
 
     def _drop(self, losses: Tensor) -> Tensor:
         """Freeze members whose loss is not finite, and go on with the others."""
-        finite = torch.isfinite(losses)
-        for place in (~finite).nonzero().flatten().tolist():
-            member = int(self.alive[place])
-            self.diverged[member] = divergence(
-                losses[place].item(),
-                self.step + 1,
-                self.steps,
-                self.objective.recipes[place].lr,
-                self.originals[member],
-            )
-        self._write(~finite, self.stack.tensors())
-        kept = finite.nonzero().flatten()
-        self.stack.keep(kept)
-        self.objective.keep(kept.cpu())
-        self.optimizer.keep(kept)
-        self.draws = {
-            name: value[kept] if isinstance(value, Tensor) else value
-            for name, value in self.draws.items()
-        }
-        self.alive, self.loss_sum = self.alive[kept.cpu()], self.loss_sum[kept.cpu()]
+        kept, lost = (
+            torch.nonzero(which).flatten().tolist()
+            for which in (torch.isfinite(losses), ~torch.isfinite(losses))
+        )
+        for place in lost:
+            member, loss = self.alive[place], losses[place].item()
+            member.diverged = self.divergence(loss, member.recipe.lr, member.objective)
+        self.stack.write([self.alive[place].network for place in lost], lost, self.tensors())
+        for part in (self.stack, self.objective, self.optimizer):
+            part.keep(kept)
+        self.alive = [self.alive[place] for place in kept]
+        self.lam, self.loss_sum = self.lam[kept], self.loss_sum[kept]
         if self.sample_weight is not None and self.sample_weight.dim() == 2:
             self.sample_weight = self.sample_weight[kept]
         if self.average is not None:
             self.average = {name: value[kept] for name, value in self.average.items()}
         return losses[kept]
 
-    def _account(self, losses: Tensor) -> None:
-        """Keep the mean loss of each epoch, the average of the weights, and a snapshot if due."""
-        self.loss_sum += losses.double().cpu()
-        end_of_epoch = self.step % self.per_epoch == 0
-        if end_of_epoch:
-            for member, total in zip(self.alive.tolist(), self.loss_sum.tolist(), strict=True):
-                self.epoch_losses[member].append(total / self.per_epoch)
-            self.loss_sum.zero_()
-        if end_of_epoch or self.recipe.ema_every == "step":
-            update_average(self.average, self.stack.tensors(), self.recipe)
-        if self.step in self.snapshots:
-            self.taken[self.step] = self.alive.tolist(), _cloned(self._trained())
-
-    def _trained(self) -> dict[str, Tensor]:
-        """Return what the networks are to have: averaged tensors if the recipe keeps them."""
-        return self.stack.tensors() if self.average is None else self.average
-
-    def snapshot_networks(self) -> list[list[Conditioned]]:
-        """Return the members' networks at each snapshot, once the run is finished.
-
-        One that a run did not get to, for it was stopped or its member diverged, has the weights
-        that the network was left with.
-        """
-        snapshots = []
-        for step in self.snapshots:
-            networks = copy.deepcopy(self.networks)
-            alive, tensors = self.taken.get(step, ([], {}))
-            self.stack.write([networks[member] for member in alive], range(len(alive)), tensors)
-            snapshots.append(networks)
-        return snapshots
-
-    def _write(self, which: Tensor, tensors: dict[str, Tensor]) -> None:
-        """Give the networks of some places their weights."""
-        places = which.nonzero().flatten().tolist()
-        self.stack.write([self.networks[int(self.alive[k])] for k in places], places, tensors)
+    def _write(self, networks: list[Conditioned]) -> None:
+        """Give networks the weights of those alive, averaged ones if the recipe keeps them."""
+        self.stack.write(networks, range(len(networks)), self.average or self.tensors())
 
     def finish(self) -> None:
-        """Give the networks the trained weights, averaged ones if the recipe keeps them."""
-        self._write(torch.ones(len(self.alive), dtype=torch.bool), self._trained())
-        for network in self.networks:
-            network.eval()
-
-
-def _cloned(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-    return {name: value.clone() for name, value in tensors.items()}
+        """Give the members' networks the trained weights."""
+        self._write([member.network for member in self.alive])
+        for member in self.members:
+            member.network.eval()
