@@ -270,7 +270,7 @@ before = peak()
 store, opening = timed(lambda: Store(sys.argv[1], readonly=True))
 for call in (store.status, lambda: store.status("big"), lambda: store.status("big", by_task=False)):
     rows, seconds = timed(call)
-    assert sum(row.done for row in rows) == 100_000 and seconds < 2, seconds
+    assert sum(row["done"] for row in rows) == 100_000 and seconds < 2, seconds
 assert opening < 1, opening
 assert peak() - before < 30, peak() - before
 assert peak() < 100, peak()

@@ -55,10 +55,10 @@ def test_a_sweep_from_start_to_end(tmp_path):
         assert set(progress.best_and_mean()) == {"VS", "VS + LCT"}
         assert {record.state for record in store.runs("small")} == {"done"}
         assert store.labels("a0").tolist() == load(SPEC.runs()[0]).y_test.tolist()
-        rows = {row.label: row for row in store.status("small", by_task=False)}
-        assert rows["VS"].done == 12
+        rows = {row["label"]: row for row in store.status("small", by_task=False)}
+        assert rows["VS"]["done"] == 12
         areas = progress.areas["VS"]
-        assert rows["VS"].mean_auc == pytest.approx(np.mean(areas))
+        assert rows["VS"]["mean_auc"] == pytest.approx(np.mean(areas))
 
 
 class StopsAfter:

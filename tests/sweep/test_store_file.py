@@ -321,8 +321,8 @@ def test_readers_read_while_another_process_writes(planned_stacks):
                 with Store(planned_stacks, readonly=True) as reader:  # anew, as by `sweep status`
                     for _ in range(3):
                         (row,) = reader.status("kill")
-                        assert row.done + row.pending == STACK * STACKS
-                        counts.append(row.done)
+                        assert row["done"] + row["pending"] == STACK * STACKS
+                        counts.append(row["done"])
         process.join()
     assert process.exitcode == 0
     assert counts == sorted(counts)

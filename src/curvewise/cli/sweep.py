@@ -64,7 +64,7 @@ def sweep_run(
         executor = where.start()
         with Store(path) as store:
             done = sweep(spec, store, executor, problems)
-            rows = [vars(row) for row in store.status(spec.name, by_task=False)]
+            rows = store.status(spec.name, by_task=False)
     if as_json:
         print_json({"store": str(path), "runs": done.total, "status": rows})
     else:
@@ -117,10 +117,7 @@ def sweep_status(
 
     with Store(store_file, readonly=True) as store:
         latest = {each.name: each.id for each in store.sweeps()}
-        listed = {
-            name: [vars(row) for row in store.status(sweep, by_task=by_task)]
-            for name, sweep in latest.items()
-        }
+        listed = {name: store.status(sweep, by_task=by_task) for name, sweep in latest.items()}
         reasons = {
             one.identity: {"run": one.identity[:12], "method": one.run.label, "why": one.message}
             for sweep in (latest.values() if failed else ())

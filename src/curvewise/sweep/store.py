@@ -22,7 +22,7 @@ from typing import Any, Literal, Self, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from curvewise.base.errors import InputError, did_you_mean, require_choice
+from curvewise.base.errors import InputError, did_you_mean, require, require_choice
 from curvewise.sweep.plan import PlannedRun, Problem, Result, State
 from curvewise.sweep.store_file import (
     FINAL,
@@ -40,15 +40,12 @@ from curvewise.sweep.store_file import (
     writer_lock,
 )
 
-__all__ = ["KnownProblem", "Record", "StatusRow", "Store", "StoreError", "Sweep"]
+__all__ = ["KnownProblem", "Record", "Store", "StoreError", "Sweep"]
 
 Part = Literal["test", "validation"]
 STATES = ("pending", *get_args(State))
 
-# What a `Record` is made of, and where from: all runs (r), or those of one sweep (m).
-COLUMNS = "r.identity, r.fingerprint, r.state, r.attempts, r.plan, r.outcome"
-ALL_RUNS = "FROM runs r WHERE TRUE"
-OF_SWEEP = "FROM membership m CROSS JOIN runs r ON r.id = m.run WHERE m.sweep = ?"
+STATUS = ("task", "label", *STATES, "mean_auc", "min_auc", "max_auc", "seconds")
 
 
 @dataclass(frozen=True)
@@ -96,22 +93,6 @@ class Record:
     def auc(self) -> float:
         """Area under the ROC curve on the test part, nan if there is none."""
         return self.metrics.get("auc", math.nan)
-
-
-@dataclass(frozen=True)
-class StatusRow:
-    """Runs of one label (on one task, unless `task` is None); AUC is over those done."""
-
-    task: str | None
-    label: str
-    pending: int
-    done: int
-    diverged: int
-    failed: int
-    mean_auc: float
-    min_auc: float
-    max_auc: float
-    seconds: float
 
 
 class Store:
@@ -172,8 +153,7 @@ class Store:
         or the numerical version have changed, so have the identities. Known runs are only linked.
         The name stands for the spec that was registered last, also where an earlier one returns.
         """
-        if not runs:
-            raise InputError(f"a sweep must have one run or more, {name!r} has none")
+        require(runs, f"a sweep must have one run or more, {name!r} has none")
         text = json.dumps(spec, allow_nan=False)
         with self._transaction() as connection:
             connection.execute(f"PRAGMA user_version = {VERSION}")
@@ -238,38 +218,41 @@ class Store:
 
     def run(self, identity: str) -> Record:
         """Return one run by its identity."""
-        rows = self._rows(
-            f"SELECT {COLUMNS}, r.label, NULL {ALL_RUNS} AND r.identity = ?", (identity,)
-        )
-        for row in rows:
-            return self._record_of(row)
+        for record in self.runs(identity=identity):
+            return record
         raise InputError(f"{self.path} must hold the run that is asked for, got {identity!r}")
 
     def runs(
         self,
         sweep: int | str | None = None,
-        label: str | None = None,
+        *,
         task: str | None = None,
         state: str | None = None,
+        identity: str | None = None,
     ) -> Iterator[Record]:
         """Yield runs one by one, in the order of the sweep, or that in which they were added.
 
         With a sweep, labels are those that it gives its runs.
         """
-        if state is not None:
-            require_choice("state", state, STATES)
+        require_choice("state", state or "pending", STATES)
         alias, order, source, values = self._source(sweep)
-        wanted = {f"{alias}.label": label, "r.task": task, "r.state": state}
+        wanted = {"task": task, "state": state, "identity": identity}
         wanted = {column: value for column, value in wanted.items() if value is not None}
         rows = self._rows(
-            f"SELECT {COLUMNS}, {alias}.label, {'m.number' if alias == 'm' else 'NULL'} {source} "
-            f"{''.join(f'AND {column} = ? ' for column in wanted)} ORDER BY {order}",
+            "SELECT r.identity, r.fingerprint, r.state, r.attempts, r.plan, r.outcome, "
+            f"{alias}.label, {'m.number' if alias == 'm' else 'NULL'} {source} "
+            f"{''.join(f'AND r.{column} = ? ' for column in wanted)} ORDER BY {order}",
             (*values, *wanted.values()),
         )
         return map(self._record_of, rows)
 
-    def status(self, sweep: int | str | None = None, *, by_task: bool = True) -> list[StatusRow]:
-        """Return counts, AUC and seconds per task and label, or per label alone."""
+    def status(
+        self, sweep: int | str | None = None, *, by_task: bool = True
+    ) -> list[dict[str, Any]]:
+        """Return per task and label, or per label alone, what `STATUS` names.
+
+        That is counts of runs by state, AUC of those done, nan if none is, and seconds in all.
+        """
         alias, order, source, values = self._source(sweep)
         task = "r.task" if by_task else "NULL"
         counts = ", ".join(f"SUM(r.state = '{state}')" for state in STATES)
@@ -279,7 +262,9 @@ class Store:
             f"SUM(r.seconds) {source} GROUP BY {task}, {alias}.label ORDER BY MIN({order})",
             values,
         )
-        return [StatusRow(*row[:6], *map(number_of, row[6:])) for row in rows]
+        return [
+            dict(zip(STATUS, (*row[:6], *map(number_of, row[6:])), strict=True)) for row in rows
+        ]
 
     def scores(self, identity: str, part: Part = "test") -> NDArray[np.float32]:
         """Return the scores (n,) of a run on the test or validation part."""
@@ -299,12 +284,10 @@ class Store:
 
     def score_matrix(self, identities: Sequence[str], part: Part = "test") -> NDArray[np.float32]:
         """Return the scores (K, n) of K runs on the same data."""
-        if not identities:
-            raise InputError("a score matrix must have one run or more, got none")
+        require(identities, "a score matrix must have one run or more, got none")
         rows = [self.scores(identity, part) for identity in identities]
         lengths = sorted({len(row) for row in rows})
-        if len(lengths) > 1:
-            raise InputError(f"the runs must have one number of {part} scores, got {lengths}")
+        require(len(lengths) == 1, f"the runs must have one number of {part} scores, got {lengths}")
         return np.stack(rows)
 
     def problem(self, fingerprint: str) -> KnownProblem:
@@ -319,8 +302,7 @@ class Store:
         """Return the labels (n,) of the test or validation part of a problem."""
         require_choice("part", part, get_args(Part))
         data = self._of_problem(part, fingerprint)
-        if data is None:
-            raise InputError(f"the data {fingerprint} must have a {part} part, they have none")
+        require(data is not None, f"the data {fingerprint} must have a {part} part, they have none")
         with self._understood():
             return unpacked(data, "<i8").astype(np.int64, copy=False)
 
@@ -339,8 +321,9 @@ class Store:
     def _source(self, sweep: int | str | None) -> tuple[str, str, str, tuple[int, ...]]:
         """Return the table that labels come from, the order, the FROM clause and its values."""
         if sweep is None:
-            return "r", "r.id", ALL_RUNS, ()
-        return "m", "m.position", OF_SWEEP, (self._sweep_id(sweep),)
+            return "r", "r.id", "FROM runs r WHERE TRUE", ()
+        members = "FROM membership m CROSS JOIN runs r ON r.id = m.run WHERE m.sweep = ?"
+        return "m", "m.position", members, (self._sweep_id(sweep),)
 
     def _sweep_id(self, sweep: int | str) -> int:
         known = list(self._rows("SELECT id, name FROM sweeps ORDER BY id"))

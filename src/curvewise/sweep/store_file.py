@@ -4,16 +4,15 @@ A file that is not a store, or a damaged one, is recognised through a connection
 lock and leaves nothing beside it; only then is it opened in earnest.
 """
 
-import contextlib
 import json
 import math
 import os
 import socket
 import sqlite3
-import uuid
+import tempfile
 import zlib
 from collections.abc import Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, get_args
@@ -21,7 +20,7 @@ from typing import Any, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from curvewise.base.errors import CurvewiseError, InputError, require_choice
+from curvewise.base.errors import CurvewiseError, InputError, require, require_choice, require_shape
 from curvewise.sweep.plan import Result, State
 
 APPLICATION_ID = 0x43757276  # "Curv", where SQLite files say whose they are
@@ -91,19 +90,18 @@ def _sentence(path: Path, error: Exception) -> CurvewiseError:
     renamed = code == sqlite3.SQLITE_ERROR and "no such" in str(error)  # a table or a column
     if renamed or code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
         return damaged(path, error)
-    if code == sqlite3.SQLITE_FULL:
-        return StoreError(
-            f"the disk is full, so nothing more can be written to {path}; nothing recorded so far "
-            "is lost: free space and start again"
-        )
-    if code == sqlite3.SQLITE_READONLY:
-        return StoreError(f"the store {path} must be writable, it can only be read")
-    if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
-        return StoreError(f"the store {path} is kept busy by another process: try again later")
-    return StoreError(
-        f"the store {path} cannot be used just now ({error}); nothing recorded so far is lost: "
-        "see to the disk and start again"
-    )
+    sentences = {
+        sqlite3.SQLITE_FULL: f"the disk is full, so nothing more can be written to {path}; nothing "
+        "recorded so far is lost: free space and start again",
+        sqlite3.SQLITE_READONLY: _not_writable(path),
+        sqlite3.SQLITE_BUSY: f"the store {path} is kept busy by another process: try again later",
+    }
+    other = f"the store {path} cannot be used just now ({error}); nothing recorded so far is lost: "
+    return StoreError(sentences.get(code, f"{other}see to the disk and start again"))
+
+
+def _not_writable(path: Path) -> str:
+    return f"the store {path} must be writable, it can only be read"
 
 
 def connect(path: Path, *, readonly: bool) -> sqlite3.Connection:
@@ -118,7 +116,7 @@ def connect(path: Path, *, readonly: bool) -> sqlite3.Connection:
     _require_store(path)
     writable = os.access(path, os.W_OK) and os.access(path.parent, os.W_OK)
     if not (readonly or writable):
-        raise StoreError(f"the store {path} must be writable, it can only be read")
+        raise StoreError(_not_writable(path))
     with explained(path):
         # A reader, too, opens for writing where it can: otherwise it leaves -wal and -shm behind.
         mode = "mode=rw" if writable else "mode=ro" if _has_log(path) else "immutable=1"
@@ -148,29 +146,26 @@ def _has_log(path: Path) -> bool:
 
 def _create(path: Path) -> None:
     """Make an empty store, which gets its name when it is complete."""
-    if not path.parent.is_dir():
-        raise InputError(f"the folder of a store must exist, got {path}")
+    require(path.parent.is_dir(), f"the folder of a store must exist, got {path}")
     if not os.access(path.parent, os.W_OK):
         raise StoreError(f"the folder of a store must be writable, got {path}")
-    part = path.with_name(f".{path.name[:100]}.{uuid.uuid4().hex}.part")
     try:
-        with explained(path), closing(sqlite3.connect(part)) as connection:
-            connection.executescript(
-                f"PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {VERSION};"
-                # Readers and the writer do not wait for each other; kept in the file from here on.
-                f"BEGIN; {TABLES} COMMIT; PRAGMA journal_mode = WAL"
-            )
-        try:
-            os.link(part, path)
-        except FileExistsError:
-            pass  # another process was quicker
-        except OSError:  # a file system without links
-            part.rename(path)
+        with tempfile.TemporaryDirectory(prefix=".curvewise-", dir=path.parent) as folder:
+            part = Path(folder, "part.db")
+            with explained(path), closing(sqlite3.connect(part)) as connection:
+                connection.executescript(
+                    f"PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {VERSION};"
+                    # Readers and the writer do not wait for each other; so from here on.
+                    f"BEGIN; {TABLES} COMMIT; PRAGMA journal_mode = WAL"
+                )
+            try:
+                os.link(part, path)
+            except FileExistsError:
+                pass  # another process was quicker
+            except OSError:  # a file system without links
+                part.rename(path)
     except OSError as error:
         raise StoreError(f"the store {path} cannot be made: {error.strerror}") from error
-    finally:
-        for ending in ("", "-journal", "-wal", "-shm"):
-            part.with_name(part.name + ending).unlink(missing_ok=True)
 
 
 def _require_store(path: Path) -> None:
@@ -179,8 +174,7 @@ def _require_store(path: Path) -> None:
     The file is never opened other than by SQLite: closing any other descriptor would drop the
     locks that this process may hold on it.
     """
-    if not path.is_file():
-        raise InputError(f"a store must be a file, got {path}")
+    require(path.is_file(), f"a store must be a file, got {path}")
     foreign = InputError(f"{path} must be a Curvewise store, it is another kind of file")
     before, in_use = path.stat(), _has_log(path)
     try:
@@ -245,9 +239,8 @@ def writer_lock(store: Path) -> Iterator[None]:
                 f"one process at a time may write to {store}, it is held by {holder}: wait until "
                 "that has ended, or stop it"
             ) from None
-        since = datetime.now(UTC).isoformat(timespec="seconds")
-        holder = f"process {os.getpid()} on {socket.gethostname()} since {since}"
-        with contextlib.suppress(OSError):  # a full disk: the lock holds, its message says less
+        holder = f"process {os.getpid()} on {socket.gethostname()} since {now()}"
+        with suppress(OSError):  # a full disk: the lock holds, its message says less
             os.ftruncate(descriptor, 0)
             os.pwrite(descriptor, holder.encode(), 0)
         yield
@@ -281,8 +274,7 @@ def write_result(connection: sqlite3.Connection, result: Result, about: Mapping[
         "FROM runs r LEFT JOIN problems p USING (fingerprint) WHERE r.identity = ?",
         (result.identity,),
     ).fetchone()
-    if planned is None:
-        raise InputError(f"a result must be of a planned run, got {result.identity!r}")
+    require(planned, f"a result must be of a planned run, got {result.identity!r}")
     run, state, n_test, n_validation = planned
     if state in FINAL:
         return False
@@ -305,14 +297,10 @@ def write_result(connection: sqlite3.Connection, result: Result, about: Mapping[
         ("validation", result.validation_scores, n_validation),
     )
     for part, scores, n in parts:
-        if scores is None:
-            continue
-        if scores.ndim != 1 or n not in (None, len(scores)):
-            shape = f"({'n' if n is None else n},)"
-            raise InputError(f"{part} scores must have shape {shape}, got {scores.shape}")
-        connection.execute(
-            "INSERT INTO scores VALUES (?, ?, ?)", (run, part, packed(scores, "<f4"))
-        )
+        if scores is not None:
+            require_shape(f"{part} scores", scores, "n" if n is None else n)
+            row = (run, part, packed(scores, "<f4"))
+            connection.execute("INSERT INTO scores VALUES (?, ?, ?)", row)
     return True
 
 
