@@ -126,85 +126,40 @@ def test_batches_and_chunks_are_bounded(tmp_path, backbone):
     assert set(bank.folder.iterdir()) == set(files)
 
 
-def test_memory_maps_are_read_as_arrays_are(tmp_path, backbone):
-    images = pictures(20)
+def test_a_key_is_of_bytes_and_shape_wherever_they_are(tmp_path, backbone):
+    images, bank = pictures(20), FeatureBank(tmp_path / "bank", size=8)
     np.save(tmp_path / "images.npy", images)
     mapped = np.load(tmp_path / "images.npy", mmap_mode="r")[3:]
-    found = FeatureBank(tmp_path / "bank").features(mapped, name="x")
-    np.testing.assert_allclose(found, normalised(images[3:]), atol=1e-5)
-    backbone.batches.clear()
-    FeatureBank(tmp_path / "bank").features(images[3:], name="x")
-    assert backbone.batches == []
+    found = bank.features(mapped, name="x")
+    np.testing.assert_array_equal(bank.features(images[3:], name="x"), found)
+    assert sum(backbone.batches) == 17
+    wide = bank.features(images[3:6].reshape(3, 3, 2, 8), name="x")  # equal bytes
+    assert sum(backbone.batches) == 20
+    assert np.abs(found[:3] - wide).max() > 0.1
 
 
-def test_equal_bytes_of_another_shape_are_another_image(tmp_path, backbone):
-    images = pictures(3, side=4)
-    wide = images.reshape(3, 3, 2, 8)
-    bank = FeatureBank(tmp_path, size=8)
-    first, second = bank.features(images, name="x"), bank.features(wide, name="x")
-    assert sum(backbone.batches) == 6
-    assert np.abs(first - second).max() > 0.1
-
-
-@pytest.mark.parametrize(("height", "width"), [(40, 24), (5, 9), (40, 9), (16, 16)])
+@pytest.mark.parametrize(("height", "width"), [(40, 24), (5, 9), (16, 16)])
 def test_resizing_is_bilinear_and_antialiased_where_it_shrinks(tmp_path, backbone, height, width):
     images = np.random.default_rng(2).integers(0, 256, (4, 3, height, width), dtype=np.uint8)
     found = FeatureBank(tmp_path, size=16).features(images, name="x")
-    resized = [
-        [
-            np.asarray(
-                Image.fromarray(plane.astype(np.float32)).resize(
-                    (16, 16), Image.Resampling.BILINEAR
-                )
-            )
-            for plane in image
-        ]
-        for image in images
-    ]
-    np.testing.assert_allclose(found, normalised(np.array(resized)), atol=1e-4)
+    planes = [Image.fromarray(plane) for plane in images.reshape(-1, height, width).astype("f4")]
+    resized = [np.asarray(plane.resize((16, 16), Image.Resampling.BILINEAR)) for plane in planes]
+    expected = normalised(np.array(resized).reshape(4, 3, 16, 16))
+    np.testing.assert_allclose(found, expected, atol=1e-4)
 
 
-def test_sizes_have_folders_of_their_own(tmp_path, backbone):
-    images = pictures(3, side=16)
-    shapes = [FeatureBank(tmp_path, size=s).features(images, name="x").shape for s in (None, 8, 12)]
-    assert shapes == [(3, 3 * side * side) for side in (16, 8, 12)]
-    names = {path.name for path in tmp_path.iterdir()}
-    assert names == {f"features-efficientnet-lite0{end}" for end in ("", "-8", "-12")}
-
-
-def test_a_killed_call_goes_on_where_it_was(tmp_path, backbone, monkeypatch):
-    monkeypatch.setattr(feature_bank, "CHUNK", 64)
-    images = pictures(200)
-    backbone.fails_at = 2
-    with pytest.raises(KeyboardInterrupt):
-        FeatureBank(tmp_path).features(images, name="x")
-    assert len(chunks(tmp_path)) == 2
-    backbone.fails_at = None
-    backbone.batches.clear()
-    seen = []
-    found = FeatureBank(tmp_path).features(
-        images, name="x", progress=lambda *call: seen.append(call)
-    )
-    assert backbone.batches == [64, 8]
-    assert [done for _, done, _ in seen] == [64, 128, 192, 200]
-    np.testing.assert_allclose(found, normalised(images), atol=1e-5)
-
-
-def shortened(content):
-    return content[: len(content) // 2]
-
-
-def flipped(content):
-    return content[:-1] + bytes([content[-1] ^ 1])
-
-
-def other_key(content):
-    at = len(content) // 2
-    return content[:at] + bytes([content[at] ^ 128]) + content[at + 1 :]
+def flipped(content, at, bit):
+    return content[:at] + bytes([content[at] ^ bit]) + content[at + 1 :]
 
 
 @pytest.mark.parametrize(
-    "damage", [shortened, flipped, other_key, lambda content: b"", lambda content: b"PK\x03\x04"]
+    "damage",
+    [
+        lambda content: content[: len(content) // 2],
+        lambda content: flipped(content, len(content) - 1, 1),
+        lambda content: flipped(content, len(content) // 2, 128),
+        lambda content: b"",
+    ],
 )
 @pytest.mark.parametrize("fresh", [True, False])
 def test_damaged_chunks_are_told_and_computed_again(tmp_path, backbone, monkeypatch, damage, fresh):
@@ -224,19 +179,6 @@ def test_damaged_chunks_are_told_and_computed_again(tmp_path, backbone, monkeypa
         warnings.simplefilter("error")
         FeatureBank(tmp_path).features(images, name="x")
     assert backbone.batches == [8]
-
-
-def test_what_is_no_chunk_is_left_alone(tmp_path, backbone):
-    bank, images = FeatureBank(tmp_path), pictures(5)
-    bank.features(images, name="x")
-    others = [bank.folder / f".unfinished-{'0' * 32}", bank.folder / "notes.npy"]
-    for file in others:
-        file.write_bytes(b"half")
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        FeatureBank(tmp_path).features(images, name="x")
-    assert sum(backbone.batches) == 5
-    assert [file.read_bytes() for file in others] == [b"half", b"half"]
 
 
 def test_two_banks_in_one_folder_at_once(tmp_path, backbone, monkeypatch):
@@ -265,32 +207,35 @@ def test_what_another_bank_has_computed_meanwhile_is_taken(tmp_path, backbone):
     assert sum(backbone.batches) == 20
 
 
-def test_cleaning_removes_a_bank_and_it_fills_again(tmp_path, backbone):
+def test_what_is_no_chunk_is_left_alone_until_the_bank_is_cleaned_away(tmp_path, backbone):
     images, banks = pictures(5), [FeatureBank(tmp_path), FeatureBank(tmp_path, size=8)]
-    for bank in banks:
-        bank.features(images, name="x")
-    (banks[0].folder / f".unfinished-{'0' * 32}").write_bytes(b"half")
+    shapes = [bank.features(images, name="x").shape for bank in banks]
+    assert shapes == [(5, 3 * side * side) for side in (4, 8)]  # in folders of their own
+    half = banks[0].folder / f".unfinished-{'0' * 32}"
+    half.write_bytes(b"half")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        FeatureBank(tmp_path).features(images, name="x")
+    assert half.read_bytes() == b"half"
+    (tmp_path / "features-thesis").mkdir()
+    (tmp_path / "features-thesis" / "letter.txt").write_text("not a cache")
     caches = find_caches(tmp_path)
     assert [cache.path for cache in caches] == [bank.folder for bank in banks]
     assert {cache.state for cache in caches} == {"whole"}
-    size = sum(file.stat().st_size for file in tmp_path.rglob("*") if file.is_file())
+    size = sum(file.stat().st_size for file in tmp_path.glob("features-eff*/*"))
     assert remove_caches(caches) == size
-    assert list(tmp_path.iterdir()) == []
-    found = banks[0].features(images, name="x")
-    np.testing.assert_allclose(found, normalised(images), atol=1e-5)
+    assert not any(bank.folder.exists() for bank in banks)
+    np.testing.assert_allclose(banks[0].features(images, name="x"), normalised(images), atol=1e-5)
     assert len(chunks(tmp_path)) == 1
 
 
-@pytest.mark.parametrize("size", [7, -8, 96.0, True, "96"])
-def test_a_size_is_a_whole_number(tmp_path, size):
-    with pytest.raises(cw.InputError, match=r"size must be a whole number of at least 8, got"):
-        FeatureBank(tmp_path, size=size)
-
-
-@pytest.mark.parametrize("name", ["small-cnn", "resnext50-32x4d", "timm:resnet18", "x"])
-def test_networks_without_weights_of_their_own_are_refused(tmp_path, name):
-    with pytest.raises(cw.InputError, match=f"backbone must be one of .*got {name!r}"):
-        FeatureBank(tmp_path, name)
+def test_other_sizes_and_networks_are_refused(tmp_path):
+    for size in (7, -8, 96.0, True, "96"):
+        with pytest.raises(cw.InputError, match=r"size must be a whole number of at least 8, got"):
+            FeatureBank(tmp_path, size=size)
+    for name in ("small-cnn", "resnext50-32x4d", "timm:resnet18", "x"):
+        with pytest.raises(cw.InputError, match=f"backbone must be one of .*got {name!r}"):
+            FeatureBank(tmp_path, name)
 
 
 def test_only_images_are_taken(tmp_path):
@@ -317,55 +262,39 @@ def image_task(n=20):
 
 
 @needs_weights
-def test_an_embedded_task_is_a_source_by_itself(tmp_path):
+def test_the_command_makes_a_source_and_resizes_when_told_to(tmp_path):
     task = image_task()
-    found = cw.load_task(f"npz:{embed(task, tmp_path / 'features.npz')}")
-    expected = FeatureBank(tmp_path / "bank").features(task.x_train, name="x")
+    names = ("x_train", "y_train", "x_test", "y_test", "groups")
+    np.savez(tmp_path / "images.npz", **{name: getattr(task, name) for name in names})
+    words = ("embed", f"npz:{tmp_path / 'images.npz'}", "--out", tmp_path / "f.npz", "--size")
+    ended = command(*words, 48)
+    assert ended.code == 0, ended.err
+    found = cw.load_task(f"npz:{tmp_path / 'f.npz'}")
+    expected = FeatureBank(tmp_path / "bank", size=48).features(task.x_train, name="x")
     np.testing.assert_allclose(found.x_train, expected, rtol=1e-3, atol=1e-4)
     np.testing.assert_array_equal(found.y_test, task.y_test)
     np.testing.assert_array_equal(found.groups, task.groups)
-    assert found.class_names == ("cat", "dog")
-    assert {path.name for path in tmp_path.iterdir()} == {"features.npz", "bank"}
-
-
-def test_a_stopped_embedding_goes_on_where_it_was(tmp_path, backbone, monkeypatch):
-    monkeypatch.setattr(feature_bank, "CHUNK", 8)
-    out, task = tmp_path / "features.npz", image_task()
-
-    def stop(what, done, total):
-        if done >= 16:
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        embed(task, out, progress=stop)
-    assert not out.exists()
-    kept = chunks(tmp_path / ".features.npz.parts")
-    assert len(kept) == 2
-    before = {file: file.stat().st_ino for file in kept}
-    seen = []
-
-    def watch(what, done, total):
-        seen.append(done)
-        for file, inode in before.items():
-            assert file.stat().st_ino == inode  # neither removed nor written again
-
-    embed(task, out, progress=watch)
-    assert seen == [8, 16, 20, 8]
-    first, second = np.load(out), np.load(embed(task, tmp_path / "other.npz"))
-    for name in first.files:
-        np.testing.assert_array_equal(first[name], second[name])
-
-
-@needs_weights
-def test_the_command_resizes_when_told_to(tmp_path):
-    parts = ("x_train", "y_train", "x_test", "y_test")
-    np.savez(tmp_path / "images.npz", **{name: getattr(image_task(), name) for name in parts})
-    words = ("embed", f"npz:{tmp_path / 'images.npz'}", "--out")
-    ended = command(*words, tmp_path / "large.npz", "--size", 48)
-    assert ended.code == 0, ended.err
-    large = np.load(tmp_path / "large.npz")["x_train"]
-    again = embed(image_task(), tmp_path / "again.npz", size=48)
-    np.testing.assert_array_equal(np.load(again)["x_train"], large)
-    ended = command(*words, tmp_path / "x.npz", "--size", 4)
+    assert {path.name for path in tmp_path.iterdir()} == {"images.npz", "f.npz", "bank"}
+    ended = command(*words, 4)
     assert ended.code == 2
     assert "size must be a whole number of at least 8, got 4" in ended.err
+
+
+def test_a_killed_embedding_goes_on_where_it_was(tmp_path, backbone, monkeypatch):
+    monkeypatch.setattr(feature_bank, "CHUNK", 8)
+    out, task, seen = tmp_path / "features.npz", image_task(), []
+    backbone.fails_at = 2
+    with pytest.raises(KeyboardInterrupt):
+        embed(task, out)
+    assert not out.exists()
+    assert len(chunks(tmp_path / ".features.npz.parts")) == 2
+    backbone.fails_at = None
+    backbone.batches.clear()
+    embed(task, out, progress=lambda *step: seen.append(step[1]))
+    assert backbone.batches == [4]
+    assert seen == [8, 16, 20, 8]
+    assert list(tmp_path.iterdir()) == [out]
+    found = np.load(out)
+    assert found["class_names"].tolist() == ["cat", "dog"]
+    np.testing.assert_allclose(found["x_train"], normalised(task.x_train), atol=1e-5)
+    np.testing.assert_allclose(found["x_test"], normalised(task.x_test), atol=1e-5)

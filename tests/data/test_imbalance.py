@@ -28,68 +28,45 @@ def sizes(y, indices):
 # - melanoma at 10 would be 4,105, more than the 4,071 there are; the paper keeps them all and
 #   calls it beta = 12, but 41,051 / 4,071 is 10.08.
 @pytest.mark.parametrize(
-    ("n_majority", "n_minority", "beta", "expected"),
+    ("counts", "expected"),
     [
-        (5_000, 5_000, 10, 500),
-        (5_000, 5_000, 100, 50),
-        (5_000, 5_000, 200, 25),
-        (2_500, 2_500, 10, 250),
-        (2_500, 2_500, 100, 25),
-        (2_500, 2_500, 200, 12),
-        (11_500, 11_500, 10, 1_150),
-        (11_500, 11_500, 100, 115),
-        (11_500, 11_500, 200, 57),
-        (41_051, 4_071, 12, 3_420),
-        (41_051, 4_071, 100, 410),
-        (41_051, 4_071, 200, 205),
+        ((5_000, 5_000), {10: 500, 100: 50, 200: 25}),
+        ((2_500, 2_500), {10: 250, 100: 25, 200: 12}),
+        ((11_500, 11_500), {10: 1_150, 100: 115, 200: 57}),
+        ((41_051, 4_071), {12: 3_420, 100: 410, 200: 205}),
     ],
 )
-def test_sizes_of_the_papers_table(n_majority, n_minority, beta, expected):
-    y = labels(n_majority, n_minority)
-    assert sizes(y, subsample_to_beta(y, beta, seed=0)) == [n_majority, expected]
+def test_sizes_of_the_papers_table(counts, expected):
+    y = labels(*counts)
+    for beta, minority in expected.items():
+        assert sizes(y, subsample_to_beta(y, beta, seed=0)) == [counts[0], minority]
 
 
 @pytest.mark.parametrize(
-    ("n_majority", "n_minority", "beta", "expected"),
+    ("counts", "beta", "named", "expected"),
     [
-        (41_051, 4_071, 10, [40_710, 4_071]),
-        (1_000, 10, 20, [200, 10]),
-        (1_000, 7, 2.5, [18, 7]),  # 17.5 is rounded up: the imbalance is at least the one wanted
-        (1_000, 50, 1.1, [55, 50]),  # in floating point 1.1 * 50 is a little more than 55
-        (8, 8, 1, [8, 8]),
-        (9, 8, 1, [8, 8]),
+        # The majority is cut if the minority is too small.
+        ((41_051, 4_071), 10, None, [40_710, 4_071]),
+        ((1_000, 10), 20, None, [200, 10]),
+        ((1_000, 7), 2.5, None, [18, 7]),  # 17.5 is rounded up: the imbalance is at least this
+        ((1_000, 50), 1.1, None, [55, 50]),  # in floating point 1.1 * 50 is a little more than 55
+        ((8, 8), 1, None, [8, 8]),
+        ((9, 8), 1, None, [8, 8]),
+        ((50, 20), 1_000, None, [50, 1]),  # one minority sample is always left
+        # Whole quotients survive rounding: 33 / 1.1 is 29.999...
+        ((33, 33), 1.1, None, [33, 30]),
+        ((66, 66), 2.2, None, [66, 30]),
+        ((81, 81), 2.7, None, [81, 30]),
+        # The minority is the rarer label, of equally frequent ones the larger, or the one named.
+        ((30, 100), 10, None, [10, 100]),
+        ((100, 100), 10, None, [100, 10]),
+        ((100, 100), 10, 0, [10, 100]),
+        ((30, 100), 10, 1, [30, 3]),
     ],
 )
-def test_majority_is_cut_if_the_minority_is_too_small(n_majority, n_minority, beta, expected):
-    y = labels(n_majority, n_minority)
-    assert sizes(y, subsample_to_beta(y, beta, seed=0)) == expected
-
-
-def test_one_minority_sample_is_always_left():
-    y = labels(50, 20)
-    assert sizes(y, subsample_to_beta(y, 1_000, seed=0)) == [50, 1]
-
-
-@pytest.mark.parametrize(("n", "beta", "expected"), [(33, 1.1, 30), (66, 2.2, 30), (81, 2.7, 30)])
-def test_whole_quotients_survive_rounding(n, beta, expected):
-    assert floor(n / beta) == expected - 1
-    y = labels(n, n)
-    assert sizes(y, subsample_to_beta(y, beta, seed=0)) == [n, expected]
-
-
-def test_minority_is_the_rarer_label_whichever_it_is():
-    y = labels(30, 100)
-    assert sizes(y, subsample_to_beta(y, 10, seed=0)) == [10, 100]
-    # Of equally frequent ones it is the larger label.
-    y = labels(100, 100)
-    assert sizes(y, subsample_to_beta(y, 10, seed=0)) == [100, 10]
-
-
-def test_minority_can_be_named():
-    y = labels(100, 100)
-    assert sizes(y, subsample_to_beta(y, 10, seed=0, minority=0)) == [10, 100]
-    y = labels(30, 100)
-    assert sizes(y, subsample_to_beta(y, 10, seed=0, minority=1)) == [30, 3]
+def test_sizes_follow_the_rule(counts, beta, named, expected):
+    y = labels(*counts)
+    assert sizes(y, subsample_to_beta(y, beta, seed=0, minority=named)) == expected
 
 
 @pytest.mark.parametrize("convert", [list, torch.tensor, lambda y: y == 1, lambda y: y * 6 - 3])
@@ -144,24 +121,19 @@ def test_long_tail_of_two_classes_is_a_beta_subset(beta):
         assert sizes(y, subsample_long_tail(y, beta, seed=0)) == expected
 
 
-def test_long_tail_of_ten_classes_falls_exponentially():
-    # CIFAR-10 at ratio 100, the sizes that long-tail papers print.
-    y = labels(*[5_000] * 10)
-    found = sizes(y, subsample_long_tail(y, 100, seed=0))
-    assert found == [5000, 2997, 1796, 1077, 645, 387, 232, 139, 83, 50]
-
-
-def test_long_tail_survives_rounding():
-    # In floating point 196 * 49**-1 is a little less than 4.
-    y = labels(196, 196, 196)
-    assert sizes(y, subsample_long_tail(y, 49, seed=0)) == [196, 28, 4]
-
-
-def test_a_short_tail_class_shrinks_the_head():
-    y = labels(1_000, 1_000, 2)
-    assert sizes(y, subsample_long_tail(y, 100, seed=0)) == [200, 20, 2]
-    y = labels(1_000, 30, 1_000)
-    assert sizes(y, subsample_long_tail(y, 100, seed=0)) == [300, 30, 3]
+@pytest.mark.parametrize(
+    ("counts", "ratio", "expected"),
+    [
+        # CIFAR-10 at ratio 100, the sizes that long-tail papers print.
+        ([5_000] * 10, 100, [5000, 2997, 1796, 1077, 645, 387, 232, 139, 83, 50]),
+        ([196] * 3, 49, [196, 28, 4]),  # in floating point 196 * 49**-1 is a little less than 4
+        ([1_000, 1_000, 2], 100, [200, 20, 2]),  # a short tail class shrinks the head
+        ([1_000, 30, 1_000], 100, [300, 30, 3]),
+    ],
+)
+def test_long_tail_falls_exponentially(counts, ratio, expected):
+    y = labels(*counts)
+    assert sizes(y, subsample_long_tail(y, ratio, seed=0)) == expected
 
 
 @given(st.lists(st.integers(1, 40), min_size=2, max_size=6), st.floats(1, 300))

@@ -35,7 +35,7 @@ def data_list(
     """Show the sources, which of them are there, and how to get the others."""
     from curvewise.data.registry import list_sources
 
-    sources = list_sources(data_dir=data_dir, cache_dir=cache_dir)
+    sources = list_sources(data_dir=data_dir)
     if as_json:
         print_json([vars(source) for source in sources])
         return

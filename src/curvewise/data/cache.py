@@ -24,7 +24,7 @@ from curvewise.base.errors import InputError, require, require_number
 from curvewise.base.files import read_json, sha256, write_json
 from curvewise.data.image_files import RULE, broken_text, decoded_batches
 from curvewise.data.mapped import map_array, write_rows
-from curvewise.data.task import Progress, SourceOptions, Task
+from curvewise.data.task import Progress, SourceOptions, Task, split_task
 
 # Of ImageNet's training pixels, on the scale 0 to 1: what pretrained networks expect.
 IMAGENET_MEAN = (0.485, 0.456, 0.406)
@@ -66,7 +66,7 @@ def image_task(
     )
     table = table.iloc[cached.kept]
     test = table["test"].to_numpy(np.bool_)
-    return Task.split(
+    return split_task(
         cached.images,
         table["label"].to_numpy(np.int64),
         (np.flatnonzero(~test), np.flatnonzero(test)),

@@ -106,7 +106,6 @@ class FeatureBank:
         self.backbone, self.size = backbone, size
         self.device = choose_device("auto")
         self._networks: dict[int, Any] = {}  # by channels
-        self._file_of: dict[bytes, str] = {}  # where a key was last seen
 
     def features(
         self, images: NDArray[Any], *, name: str, progress: Progress | None = None
@@ -127,7 +126,8 @@ class FeatureBank:
             left.setdefault(image_key(image), []).append(row)
         collected: NDArray[np.float32] | None = None
         done = 0
-        for keys, block in chain(self._kept(left), self._computed(images, left)):
+        kept = filter(None, map(self._read, sorted(self.folder.glob("chunk-*.npy"))))
+        for keys, block in chain(kept, self._computed(images, left)):
             if collected is None:
                 collected = np.empty((len(images), block.shape[1]), dtype=np.float32)
             before = done
@@ -140,15 +140,6 @@ class FeatureBank:
         assert collected is not None
         return collected
 
-    def _kept(self, wanted: dict[bytes, list[int]]) -> Iterator[Block]:
-        """Yield the chunks that hold something wanted, and all that were not read before."""
-        useful = {self._file_of[key] for key in wanted if key in self._file_of}
-        seen = set(self._file_of.values()) - useful
-        for file in sorted(self.folder.glob("chunk-*.npy")):
-            if file.name not in seen and (block := self._read(file)) is not None:
-                self._file_of.update(dict.fromkeys(block[0], file.name))
-                yield block
-
     def _computed(self, images: NDArray[Any], wanted: dict[bytes, list[int]]) -> Iterator[Block]:
         """Compute, save and yield what is still wanted, chunk by chunk."""
         lacking = list(wanted.items())
@@ -158,7 +149,7 @@ class FeatureBank:
             batches = [rows[first : first + BATCH] for first in range(0, len(rows), BATCH)]
             features = np.concatenate([self._embedded(np.asarray(images[few])) for few in batches])
             block = ([key for key, _ in part], features)
-            self._file_of.update(dict.fromkeys(block[0], self._save(block)))
+            self._save(block)
             yield block
 
     @torch.no_grad()
@@ -192,7 +183,7 @@ class FeatureBank:
         except FileNotFoundError:
             return None
         if file.name != _name_of(content):
-            warnings.warn(f"{file} is damaged; its features are computed again", stacklevel=4)
+            warnings.warn(f"{file} is damaged; its features are computed again", stacklevel=3)
             with suppress(OSError):  # the folder may be shared, and not ours to write
                 file.unlink()
             return None
@@ -201,8 +192,8 @@ class FeatureBank:
         records = np.load(io.BytesIO(content), allow_pickle=False)
         return [key.tobytes() for key in records["key"]], records["features"]
 
-    def _save(self, block: Block) -> str:
-        """Write a chunk, complete before it gets its name, and return that."""
+    def _save(self, block: Block) -> None:
+        """Write a chunk, complete before it gets its name."""
         keys, features = block
         layout = [("key", "u1", KEY_BYTES), ("features", "<f4", features.shape[1])]
         records = np.empty(len(keys), dtype=layout)
@@ -210,11 +201,9 @@ class FeatureBank:
         records["features"] = features
         buffer = io.BytesIO()
         np.save(buffer, records, allow_pickle=False)
-        name = _name_of(buffer.getvalue())
         self.folder.mkdir(parents=True, exist_ok=True)
-        with whole_file(self.folder / name) as unfinished:
+        with whole_file(self.folder / _name_of(buffer.getvalue())) as unfinished:
             unfinished.write_bytes(buffer.getvalue())
-        return name
 
 
 def image_key(image: NDArray[Any]) -> bytes:

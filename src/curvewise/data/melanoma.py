@@ -4,10 +4,8 @@ The 2020 set is the SIIM-ISIC challenge's (Rotemberg et al. 2021, arXiv 2008.073
 the 2019 set combines HAM10000 and BCN20000 and others (arXiv 1902.03368), with some lesions named.
 """
 
-import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -15,6 +13,7 @@ import pandas as pd
 from curvewise.base.errors import InputError, require
 from curvewise.data.cache import image_task
 from curvewise.data.image_files import SUFFIXES
+from curvewise.data.reading import read_table
 from curvewise.data.task import SourceOptions, Task, split_rows
 
 PAGE = "https://challenge.isic-archive.com/data"
@@ -123,11 +122,10 @@ def _read(year: Year, path: Path, options: SourceOptions) -> tuple[pd.DataFrame,
 
     The column `fixed` says whether their split is the paper's.
     """
-    columns = _frame(path)
-    names = _column(path, columns, "image_name", "image").astype(str)
+    columns = _columns(path, "image_name", "target")
+    names, target = columns["image_name"].astype(str), columns["target"]
     if repeated := sorted(names[names.duplicated()]):
         raise InputError(f"{path} must name each image once, got {repeated[0]!r} twice")
-    target = _column(path, columns, "target", "MEL")
     if wrong := [value for value in target.unique() if value not in (0, 1)]:
         raise InputError(f"the labels in {path} must be 0 or 1, got {wrong[0]!r}")
     table = pd.DataFrame(
@@ -173,42 +171,30 @@ def _read(year: Year, path: Path, options: SourceOptions) -> tuple[pd.DataFrame,
     return table, deviations
 
 
-def _frame(path: Path) -> pd.DataFrame:
-    try:
-        return pd.read_csv(path, low_memory=False)
-    except (pd.errors.EmptyDataError, pd.errors.ParserError, UnicodeDecodeError) as error:
-        raise InputError(
-            f"{path} must be a CSV table, got one that fails to load: {error}"
-        ) from None
-
-
-def _column(path: Path, columns: pd.DataFrame, *names: str) -> pd.Series:
-    for name in names:
-        if name in columns:
-            return columns[name]
-    raise InputError(
-        f"{path} must have a column {' or '.join(map(repr, names))}, got "
-        f"{', '.join(map(str, columns.columns[:12]))}"
-    )
+def _columns(path: Path, *wanted: str) -> pd.DataFrame:
+    """Return a table with the names that the columns have in 2020."""
+    columns = read_table(path).reset_index(drop=True)
+    columns = columns.rename(columns={"image": "image_name", "MEL": "target"})
+    for name in wanted:
+        held = ", ".join(columns.columns[:12])
+        require(name in columns, f"{path} must have a column {name!r}, got {held}")
+    return columns
 
 
 def _files(year: Year, table: Path, names: list[str]) -> list[Path]:
     """Return the image file of every name."""
     places = [table.parent / folder for folder in year.image_folders]
-    for place in filter(Path.is_dir, places):
-        stems = {
-            os.path.splitext(entry)[0]: entry
-            for entry in os.listdir(place)
-            if os.path.splitext(entry)[1].lower() in SUFFIXES
-        }
-        if not any(name in stems for name in names):
+    for place in places:
+        files = {file.stem: file for file in place.glob("*") if file.suffix.lower() in SUFFIXES}
+        lacking = [name for name in names if name not in files]
+        if len(lacking) == len(names):
             continue
-        if lacking := [name for name in names if name not in stems]:
+        if lacking:
             raise InputError(
                 f"every image of {table} must be in {place}, got none for {len(lacking):,} of "
                 f"{len(names):,}, such as {lacking[0]}.jpg: get the images from {PAGE}"
             )
-        return [place / stems[name] for name in names]
+        return [files[name] for name in names]
     raise InputError(
         f"the images of {table} must be in one of {', '.join(map(str, places))}, found none: get "
         f"them from {PAGE}"
@@ -219,18 +205,16 @@ def _groups(year: Year, table: Path, columns: pd.DataFrame, names: list[str]) ->
     """Return whom each image belongs to; an image that belongs to nobody known is on its own."""
     column = year.group_column
     metadata = table.with_name(f"ISIC_{year.year}_Training_Metadata.csv")
-    owner_of: dict[str, Any] = {}
-    if column in columns:
-        owner_of = dict(zip(names, columns[column], strict=True))
-    elif metadata.is_file():
-        other = _frame(metadata)
-        images = _column(metadata, other, "image", "image_name").astype(str)
-        owner_of = dict(zip(images, _column(metadata, other, column), strict=True))
-    owners = [owner_of.get(name) for name in names]
+    if column not in columns and metadata.is_file():
+        owners = _columns(metadata, "image_name", column)
+        owner_of = dict(zip(owners["image_name"].astype(str), owners[column], strict=True))
+    else:
+        owner_of = dict(zip(names, columns.get(column, [None] * len(names)), strict=True))
     # Missing cells are nan, and resized copies of the 2019 set have -1 for every patient.
     return [
         f"{year.year} image {name}"
         if pd.isna(owner) or str(owner) in ("", "-1")
         else f"{year.year} {column} {owner}"
-        for name, owner in zip(names, owners, strict=True)
+        for name in names
+        for owner in [owner_of.get(name)]
     ]

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from curvewise.base.errors import InputError, require
 from curvewise.data.reading import binary_labels
-from curvewise.data.task import SourceOptions, Task, split_rows
+from curvewise.data.task import SourceOptions, Task, split_rows, split_task
 
 Arrays = dict[str, NDArray[Any]]
 
@@ -58,7 +58,7 @@ def npz(argument: str, options: SourceOptions) -> Task:
     }
     if names == WHOLE:
         parts = split_rows(y[0], seed=options.seed, groups=groups)
-        return Task.split(x[0], y[0], parts, groups=groups, **about)
+        return split_task(x[0], y[0], parts, groups=groups, **about)
     require(
         x[0].shape[1:] == x[1].shape[1:],
         f"x_train and x_test of {path.name} must have rows of the same shape, got "

@@ -143,17 +143,13 @@ def source_of(path: Path) -> str:
     return endings.get(Path(path.name.removesuffix(".gz")).suffix.lower(), "")
 
 
-def list_sources(
-    *,
-    data_dir: str | PathLike[str] | None = None,
-    cache_dir: str | PathLike[str] | None = None,
-) -> list[SourceInfo]:
+def list_sources(*, data_dir: str | PathLike[str] | None = None) -> list[SourceInfo]:
     """Return every source, with how to get the data of those that are not there.
 
     >>> [source.example for source in list_sources() if source.name == "digits"]
     ['digits:8']
     """
-    options = SourceOptions(data_dir=data_dir, cache_dir=cache_dir)
+    options = SourceOptions(data_dir=data_dir)
     return [
         SourceInfo(source.name, source.example, source.what, source.missing(options))
         for source in SOURCES.values()

@@ -13,7 +13,7 @@ import pandas as pd
 
 from curvewise.base.errors import InputError, did_you_mean, require
 from curvewise.data.reading import group_names, labelled_rows, listed, read_table
-from curvewise.data.task import SourceOptions, Task, split_rows
+from curvewise.data.task import SourceOptions, Task, split_rows, split_task
 from curvewise.tables.columns import TableEncoder, column_kind
 
 DEFAULT_DIGIT = "8"
@@ -221,7 +221,7 @@ def digits(argument: str, options: SourceOptions) -> Task:
     x = (pixels / 16).astype(np.float32)  # ink counts, from 0 to 16
     y = (numbers == int(digit)).astype(np.int64)
     names = [f"pixel_{row}_{column}" for row in range(8) for column in range(8)]
-    return Task.split(
+    return split_task(
         x,
         y,
         split_rows(y, 0.5, seed=options.seed),

@@ -107,27 +107,6 @@ class Task:
                 f"the {part} part of {self.name} must hold every class, lacks {lacking}",
             )
 
-    @classmethod
-    def split(
-        cls,
-        x: NDArray[Any],
-        y: NDArray[np.int64],
-        parts: tuple[NDArray[np.int64], NDArray[np.int64]],
-        *,
-        groups: NDArray[Any] | None = None,
-        **about: Any,
-    ) -> "Task":
-        """Return the task of samples of which `parts` are the training rows and the test rows."""
-        train, test = parts
-        return cls(
-            x_train=mapped_rows(x, train),
-            y_train=y[train],
-            x_test=mapped_rows(x, test),
-            y_test=y[test],
-            groups=None if groups is None else groups[train],
-            **about,
-        )
-
     @property
     def class_counts(self) -> tuple[int, ...]:
         """Training samples per class."""
@@ -214,6 +193,26 @@ def _thinning_note(beta: float, before: tuple[int, ...], after: tuple[int, ...])
     if after[1] < before[1] and (after[1] < FEW or abs(rest / beta - 1) > BETA_TOLERANCE):
         return f"beta = {beta:.10g} leaves {after[1]:,} of {before[1]:,} positives, beta {rest:.4g}"
     return ""
+
+
+def split_task(
+    x: NDArray[Any],
+    y: NDArray[np.int64],
+    parts: tuple[NDArray[np.int64], NDArray[np.int64]],
+    *,
+    groups: NDArray[Any] | None = None,
+    **about: Any,
+) -> Task:
+    """Return the task of samples of which `parts` are the training rows and the test rows."""
+    train, test = parts
+    return Task(
+        x_train=mapped_rows(x, train),
+        y_train=y[train],
+        x_test=mapped_rows(x, test),
+        y_test=y[test],
+        groups=None if groups is None else groups[train],
+        **about,
+    )
 
 
 def split_rows(
