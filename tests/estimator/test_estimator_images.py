@@ -63,9 +63,11 @@ def test_floats_in_zero_to_one_are_bytes(fitted):
     assert np.array_equal(again.predict_proba(NEW), fitted.predict_proba(NEW))
 
 
-def test_images_pickle_and_go_on(fitted):
+def test_images_come_back_and_go_on(fitted, tmp_path):
     twin = pickle.loads(pickle.dumps(fitted))
+    saved = cw.load(cw.save(fitted, tmp_path / "model.safetensors"))
     assert np.array_equal(twin.predict_proba(NEW), fitted.predict_proba(NEW))
+    assert np.array_equal(saved.predict_proba(NEW), fitted.predict_proba(NEW))
     twin.set_params(warm_start=True, n_members=3).fit(X, Y)
     assert len(twin.ensemble_.members) > 0
     assert not np.array_equal(twin.predict_proba(NEW), fitted.predict_proba(NEW))
@@ -81,10 +83,15 @@ def own_table_network(in_shape: tuple[int, ...], n_classes: int) -> nn.Module:
     return nn.Sequential(nn.BatchNorm1d(in_shape[0]), nn.Linear(in_shape[0], n_classes))
 
 
-def test_networks_of_ones_own(fitted):
-    estimator = cw.LCTClassifier(**SMALL, network=own_network).fit(X, Y)
+def lazy_network(_, n_classes: int) -> nn.Module:
+    return nn.Sequential(nn.Flatten(), nn.LazyLinear(4), nn.ReLU(), nn.Linear(4, n_classes))
+
+
+@pytest.mark.parametrize("network", [own_network, lazy_network])
+def test_networks_of_ones_own_follow_the_seed(fitted, network):
+    estimator = cw.LCTClassifier(**SMALL, network=network).fit(X, Y)
     assert roc_auc_score(Y_NEW, estimator.predict_proba(NEW)[:, 0]) > 0.85
-    twin = cw.LCTClassifier(**SMALL, network=own_network).fit(X, Y)
+    twin = cw.LCTClassifier(**SMALL, network=network).fit(X, Y)
     assert np.array_equal(twin.predict_proba(NEW), estimator.predict_proba(NEW))
     assert not np.array_equal(fitted.predict_proba(NEW), estimator.predict_proba(NEW))
 
@@ -120,5 +127,5 @@ def test_features_of_a_backbone():
     stored = pickle.dumps(estimator)
     assert len(stored) < 10_000_000  # without the backbone, which comes with a package
     assert np.array_equal(pickle.loads(stored).predict_proba(images[60:])[:, 1], probability)
-    with pytest.raises(ValueError, match=r"images \(n, H, W, C\), as in fit, got a table"):
+    with pytest.raises(ValueError, match=r"X must have shape \(n, H, W, C\)"):
         estimator.predict(images[:, :, 0, 0])

@@ -74,12 +74,12 @@ def this_command() -> str:
 
 
 @contextmanager
-def one_thread() -> Iterator[None]:
-    """Let torch use one thread inside the block."""
+def torch_threads(number: int) -> Iterator[None]:
+    """Let torch use so many threads inside the block."""
     import torch
 
     before = torch.get_num_threads()
-    torch.set_num_threads(1)
+    torch.set_num_threads(number)
     try:
         yield
     finally:

@@ -1,34 +1,53 @@
-"""What both estimators share: scikit-learn's methods over an `Ensemble`, recalibrated."""
+"""What both estimators share: scikit-learn's methods over an `Ensemble`, and operating points."""
 
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from reprlib import repr as brief
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
-import torch
 from joblib import effective_n_jobs  # type: ignore[import-untyped]
-from numpy.typing import ArrayLike, NDArray
-from scipy.optimize import minimize
 from scipy.special import expit, log_softmax, logsumexp, softmax
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils import check_random_state
+from sklearn.utils import check_consistent_length, check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import nn
 
-from curvewise.base.errors import InputError, require_open
-from curvewise.estimator.ensemble import Ensemble
+from curvewise.base.errors import require, require_one_of, require_open, require_shape
+from curvewise.base.machine import torch_threads
+from curvewise.estimator.ensemble import Ensemble, Recalibration, fit_recalibration, prior_shift
 from curvewise.estimator.fitting import Settings, fit_ensemble, printed
-from curvewise.estimator.inputs import Inputs, Rows, TableInputs, as_given, inputs_for, split_off
-from curvewise.roc.operating import OperatingPoint
+from curvewise.estimator.inputs import (
+    Array,
+    BackboneInputs,
+    Inputs,
+    Rows,
+    as_given,
+    checked_labels,
+    inputs_for,
+    split_off,
+)
+from curvewise.roc.operating import (
+    OperatingPoint,
+    choose_operating_point,
+    first_unsafe,
+    operating_point,
+    promise_note,
+)
+from curvewise.tables.columns import Floats
 
-Array = NDArray[Any]
-Floats = NDArray[np.float64]
-STRENGTH = 5.0  # of the belief that nothing is to be changed, in units of log-likelihood
-LEAST_SLOPE = 0.05  # above 0, so that every row keeps its place
+APPROXIMATE = (
+    "approximate: chosen on out-of-fold scores, which come from other members than those that "
+    "score new rows"
+)
+UNPROMISED = "chosen on these rows, nothing is promised of new data"
+DEPENDENT = (
+    "; as if rows were independent, but fit was given groups: rows of one group are alike, which "
+    "the confidence does not allow for"
+)
+TAUS = 61  # that by="lambda" tries
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -70,51 +89,49 @@ class FamilyClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[mis
 
     def _fit(self, X: Any, y: Any, sample_weight: Any, groups: Any) -> Self:
         settings = self._settings()
-        again = self.warm_start and hasattr(self, "ensemble_")
+        before = getattr(self, "ensemble_", None) if self.warm_start else None
         X = as_given(X)
-        validate_data(self, X, y, skip_check_array=True, reset=not again)
+        validate_data(self, X, y, skip_check_array=True, reset=before is None)
         classes, rows = Rows.of(X, y, sample_weight, groups)
         prior_shift(self.prior, np.ones(len(classes)))  # refused before the training, if at all
-        if again and not np.array_equal(classes, self.classes_):
-            raise InputError("warm_start needs the classes of the first fit, got others")
-        if again and settings.n_members == self.ensemble_.n_trained:
-            warnings.warn("warm_start without a larger n_members trains nothing", stacklevel=3)
-            return self
-        self.classes_: Array = classes
-        if not again:  # later fits must set the same rows aside
+        if before is None:  # later fits must set the same rows aside
             self._seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        with threads(self.n_jobs):
-            self._train(rows, settings, again)
+        else:
+            known = np.array_equal(classes, self.classes_)
+            require(known, "warm_start needs the classes of the first fit, got others")
+            if settings.n_members == before.n_trained:
+                warnings.warn("warm_start without a larger n_members trains nothing", stacklevel=3)
+                return self
+        self.classes_: Array = classes
+        with torch_threads(self._threads()):
+            self._train(rows, settings, before)
         return self
 
-    def _train(self, rows: Rows, settings: Settings, again: bool) -> None:
+    def _train(self, rows: Rows, settings: Settings, before: Ensemble | None) -> None:
         train, out = split_off(rows.y, self.calibration_fraction, self._seed, rows.group)
-        aside = rows.some(out)
-        if len(out):
-            rows = rows.some(train)
+        rows, aside = rows.some(train) if len(out) else rows, rows.some(out)
         counts = np.bincount(rows.y)
-        if again:
-            self.inputs_.check(rows.x)
-            x = np.concatenate(list(self.inputs_.blocks(rows.x)))
-        else:
+        if before is None:
             self.inputs_: Inputs = inputs_for(rows.x, self.backbone)
             x = self.inputs_.fit(rows.x)
+        else:
+            require_shape("X", rows.x, *self.inputs_.axes)
+            x = np.concatenate(list(self.inputs_.blocks(rows.x)))
         rows = rows._replace(x=x)
         rows_sum = rows.checksum()
-        if again and rows_sum != self._rows_sum:
-            before = self.class_counts_.tolist()
-            raise InputError(
-                "warm_start needs the rows of the first fit in their order, with their weights and "
-                f"groups (class counts {brief(before)}), got others ({brief(counts.tolist())})"
-            )
-        if not isinstance(self.inputs_, TableInputs):
+        require(
+            before is None or rows_sum == self._rows_sum,
+            "warm_start needs the rows of the first fit in their order, with their weights and "
+            f"groups, got others (class counts {brief(counts.tolist())})",
+        )
+        if isinstance(self.inputs_, BackboneInputs):
             settings = replace(settings, trees=0)  # a backbone's features are no table's columns
         self.ensemble_: Ensemble = fit_ensemble(
             rows,
             settings,
             seed=self._seed,
             normalization=self.inputs_.normalization,
-            before=self.ensemble_ if again else None,
+            before=before,
             on_progress=printed(type(self).__name__) if self.verbose else None,
         )
         self._rows_sum: int = rows_sum
@@ -136,6 +153,9 @@ class FamilyClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[mis
         if len(out):
             self.calibration_scores_ = self.ensemble_.scores(self.inputs_.blocks(aside.x))
 
+    def _threads(self) -> int:
+        return max(1, int(effective_n_jobs(self.n_jobs)))
+
     @property
     def tree_share_(self) -> float:
         """How much trees count beside networks, from 0 (also where none were grown) to 1."""
@@ -150,8 +170,8 @@ class FamilyClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[mis
     def _rare(self, what: str) -> int:
         """Return the place of the rare class, which `what` needs two classes for."""
         check_is_fitted(self)
-        if len(self.classes_) != 2:
-            raise InputError(f"{what} needs two classes, got {len(self.classes_)}")
+        n_classes = len(self.classes_)
+        require(n_classes == 2, f"{what} needs two classes, got {n_classes}")
         return self._rarest()
 
     def _rarest(self) -> int:
@@ -159,7 +179,6 @@ class FamilyClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[mis
         return len(self.classes_) - 1 - int(np.argmin(self.class_counts_[::-1]))
 
     def _prior_shift(self) -> Floats:
-        """Return by how much the wanted prior raises log-probabilities (C,)."""
         return prior_shift(self.prior, self.class_weights_, self._rarest())
 
     def _adjusted(self, scores: Floats) -> Floats:
@@ -172,27 +191,25 @@ class FamilyClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[mis
         It is the same for copies of the model, also through a file.
         """
         prior = np.zeros(0) if tau is not None else self._prior_shift()
-        recalibration = self.recalibration_
-        values = [self._rows_sum, recalibration.slope, *recalibration.offset, *prior]
-        return f"{self.ensemble_.checksum(np.array(values)):08x}"
+        slope, offset = self.recalibration_
+        return f"{self.ensemble_.checksum(np.array([self._rows_sum, slope, *offset, *prior])):08x}"
 
     def _seen(self, X: Any) -> Any:
         """Return rows to score, checked to be of the kind that fit has seen."""
         check_is_fitted(self)
         rows = as_given(X)
-        self.inputs_.check(rows)
-        validate_data(self, rows, reset=False, skip_check_array=True)
-        return rows
+        require_shape("X", rows, *self.inputs_.axes)
+        return validate_data(self, rows, reset=False, skip_check_array=True)
 
     def _scores(self, X: Any) -> Floats:
         rows = self._seen(X)
-        with threads(self.n_jobs):
+        with torch_threads(self._threads()):
             return self._adjusted(self.ensemble_.scores(self.inputs_.blocks(rows)))
 
     def _at_taus(self, X: Any, taus: Any) -> Floats:
         """Return `score_samples` at each of some taus, (n, len(taus))."""
         rows, rare = self._seen(X), self._rarest()
-        with threads(self.n_jobs):
+        with torch_threads(self._threads()):
             logits = self.ensemble_.logits(self.inputs_.blocks(rows), taus)
         others = np.delete(logits, rare, axis=2)
         return np.asarray(logits[:, :, rare] - logsumexp(others, axis=2))
@@ -222,15 +239,13 @@ class FamilyClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[mis
         if at is None:
             most = self._scores(X).argmax(axis=1)
             return np.asarray(self.classes_[most])
-        if not isinstance(at, OperatingPoint):
-            raise InputError(f"at must be an OperatingPoint, got {type(at).__name__}")
         rare = self._rare("the rare class")
-        if at.scored_by != self._name_of_scores(at.tau):
-            raise InputError(
-                "at must be a point that this model's choose_operating_point gave at its present "
-                "prior, got one of other scores, another model or another prior; choose it anew, "
-                "or compare rare_log_odds with a threshold of your own"
-            )
+        require(
+            isinstance(at, OperatingPoint) and at.scored_by == self._name_of_scores(at.tau),
+            "at must be a point that this model's choose_operating_point gave at its present "
+            "prior, got one of other scores, another model or another prior; choose it anew, "
+            "or compare rare_log_odds with a threshold of your own",
+        )
         score = self.rare_log_odds(X) if at.tau is None else self.score_samples(X, at.tau)
         return np.asarray(self.classes_[np.where(score >= at.threshold, rare, 1 - rare)])
 
@@ -251,104 +266,135 @@ class FamilyClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[mis
         """
         return self._at_taus(X, [tau])[:, 0]
 
+    def choose_operating_point(
+        self,
+        X: Any = None,
+        y: Any = None,
+        *,
+        max_fpr: float | None = None,
+        min_tpr: float | None = None,
+        cost_ratio: float | None = None,
+        prevalence: float | None = None,
+        confidence: float | None = 0.95,
+        tau: float | None = None,
+        by: str = "threshold",
+    ) -> OperatingPoint:
+        """Choose where to call a row the rare class, by one rule; use it as `predict(X, at=)`.
+
+        Parameters
+        ----------
+        X, y
+            Rows that the model has not seen. Left out, they are those that `fit` set aside
+            (`calibration_fraction`), or else its out-of-fold scores, which makes the point
+            approximate.
+        max_fpr, min_tpr
+            A rate that holds on new data with `confidence` (None: on these rows only). Too few rows
+            for that give the threshold +inf (-inf for min_tpr), and a note and warning that
+            say how many are needed.
+        cost_ratio
+            The lowest expected cost, a missed rare row costing so many false alarms.
+        prevalence
+            The share of the rare class where the point will be used; left out, it is the model's
+            `prior`, or else that of these rows.
+        tau
+            Use the paper's score z1 - z0 at this tau instead of the calibrated log-odds.
+        by
+            "threshold", or "lambda": the tau at which z1 - z0 >= 0 keeps the rate.
+        """
+        rare = self._rare("an operating point")
+        known = by in ("threshold", "lambda")
+        require(known, f'by must be "threshold" or "lambda", got {by!r}')
+        require((X is None) == (y is None), "X and y go together, got one of them")
+        require(
+            X is not None or (by == "threshold" and tau is None),
+            "an operating point of one lambda needs rows X and y, for fit keeps only the "
+            "calibrated scores of the rows that it sets aside, got none",
+        )
+        require(
+            by == "threshold" or (tau is None and cost_ratio is None and confidence is not None),
+            'by="lambda" chooses tau by a rate that holds with confidence, so it goes without '
+            "tau and cost_ratio, and with confidence",
+        )
+        if prevalence is None and self.prior is not None:
+            prevalence = float(np.broadcast_to(self.prior, 2)[rare])
+        rules: dict[str, Any] = {"max_fpr": max_fpr, "min_tpr": min_tpr, "prevalence": prevalence}
+        rules["confidence"] = confidence if cost_ratio is None else None
+        if X is None:
+            point = self._point_of_fit(rare, cost_ratio=cost_ratio, **rules)
+        else:
+            labels = self._rare_labels(y)
+            check_consistent_length(X, labels)
+            if by == "lambda":
+                point = self._point_of_tau(X, labels, **rules)
+            else:
+                score = self.rare_log_odds(X) if tau is None else self.score_samples(X, tau)
+                point = choose_operating_point(labels, score, cost_ratio=cost_ratio, **rules)
+                point = replace(point, tau=tau)
+        if np.isfinite(point.threshold):
+            point = replace(point, note=point.note or UNPROMISED)
+        elif cost_ratio is None:
+            unkept = "no finite threshold keeps this rate on these rows"
+            warnings.warn(point.note or unkept, stacklevel=2)
+        return replace(point, scored_by=self._name_of_scores(point.tau))
+
+    def _point_of_fit(self, rare: int, **rules: Any) -> OperatingPoint:
+        """Choose a threshold on scores that fit has left: of rows set aside, or out of fold."""
+        known = len(self.calibration_scores_) == 0
+        scores = self._adjusted(self.out_of_fold_ if known else self.calibration_scores_)
+        labels = self.out_of_fold_labels_ if known else self.calibration_labels_
+        require(len(scores), "this model held no rows out, so X and y must be given, got none")
+        odds = scores[:, rare] - scores[:, 1 - rare]
+        point = choose_operating_point(labels == rare, odds, **rules)
+        if known:
+            # What a promise lacks is worth knowing; that it holds is not said of rows that
+            # training knew.
+            lacks = f"; {point.note}" if point.note and np.isinf(point.threshold) else ""
+            return replace(point, confidence=None, note=f"{APPROXIMATE}{lacks}")
+        if self._grouped and point.confidence is not None:
+            point = replace(point, note=f"{point.note}{DEPENDENT}")
+            warnings.warn(point.note, stacklevel=3)
+        return point
+
+    def _point_of_tau(
+        self, X: Any, labels: Array, *, prevalence: Any, confidence: float, **rates: Any
+    ) -> OperatingPoint:
+        """Choose the tau at which "z1 - z0 >= 0" keeps a rate on new data with confidence.
+
+        A larger tau calls more rows positive. So values are tried from the safe end of the range,
+        one after the other, and the last before the first failure is taken (`first_unsafe`).
+        """
+        rule = require_one_of(**rates)
+        rate = require_open(rule, rates[rule], 0, 1)
+        low, high = self.ensemble_.tau_range
+        taus = np.linspace(low, high, TAUS)
+        if rule == "min_tpr":
+            taus = taus[::-1]
+        scores = self._at_taus(X, list(taus))
+        if rule == "max_fpr":
+            what, allowed, unkept, wrong = "FPR <=", rate, np.inf, scores[labels == 0] >= 0
+        else:
+            what, allowed, unkept, wrong = "TPR >=", 1 - rate, -np.inf, scores[labels == 1] < 0
+        safe = first_unsafe(wrong.sum(0), len(wrong), allowed, confidence)
+        note = promise_note(what, rate, confidence, len(wrong))
+        if safe == 0 and "needs" not in note:
+            note = f"no tau in [{low:g}, {high:g}] keeps {note}"
+        threshold, place = (0.0, safe - 1) if safe else (unkept, 0)
+        point = operating_point(labels, scores[:, place], threshold, prevalence=prevalence)
+        return replace(point, confidence=confidence, note=note, tau=float(taus[place]))
+
+    def _rare_labels(self, y: Any) -> Array:
+        """Return 1 for the rare class, 0 for the other."""
+        labels = checked_labels(y)
+        unknown = np.setdiff1d(labels, self.classes_)[:3].tolist()
+        require(not unknown, f"y must hold {self.classes_.tolist()}, got {unknown}")
+        names = np.unique(labels).tolist()
+        one = f"y must hold both classes, got only {names[:1]} ({len(labels)} rows)"
+        require(len(names) == 2, one)
+        return np.asarray(labels == self.positive_class_, np.int64)
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
         tags.input_tags.string = True
         tags.input_tags.categorical = True
-        tags.input_tags.three_d_array = False
         return tags
-
-
-@contextmanager
-def threads(n_jobs: int | None) -> Iterator[None]:
-    """Let torch use so many threads meanwhile."""
-    if n_jobs is not None and not isinstance(n_jobs, int | np.integer):
-        raise InputError(f"n_jobs must be a whole number or None, got {n_jobs!r}")
-    before = torch.get_num_threads()
-    torch.set_num_threads(max(1, effective_n_jobs(n_jobs)))
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
-
-
-class Recalibration(NamedTuple):
-    """Log-probabilities (n, C), up to a constant, become ``slope * scores + offset``."""
-
-    slope: float
-    offset: Floats
-
-    def __call__(self, scores: Floats) -> Floats:
-        """Return the scores with slope and offset (C,)."""
-        return scores * self.slope + self.offset
-
-
-def fit_recalibration(
-    scores: Floats, codes: NDArray[np.int64], weight: Floats | None = None
-) -> Recalibration:
-    r"""Return the slope a and the offsets b that make the labels most likely (Platt 1999).
-
-    Weight decay leaves log-odds too flat, and few rows leave them too steep. One slope for all
-    keeps the order of the rows. The penalty :math:`5 ((a-1)^2 + \sum_c b_c^2)` holds both near
-    "change nothing" where there are few rows. Rows of NaN were not left out by any member; where
-    those left out lack a class, nothing is changed.
-
-    >>> scores = np.log(np.array([[0.8, 0.2], [0.4, 0.6]] * 50))
-    >>> fitted = fit_recalibration(scores, np.array([0, 1] * 50))
-    >>> bool(fitted.slope > 1.2)
-    True
-    """
-    n_classes = int(codes.max()) + 1
-    held = ~np.isnan(scores[:, 0])
-    if len(np.unique(codes[held])) < n_classes:  # a class that is never seen would be ruled out
-        return Recalibration(1.0, np.zeros(n_classes))
-    own, labels = scores[held], codes[held]
-    share = np.ones(len(own)) if weight is None else weight[held]
-    own = own - own.mean(axis=1, keepdims=True)
-    truth = np.eye(n_classes)[labels]
-
-    def cost(values: Floats) -> tuple[float, Floats]:
-        slope, offset = values[0], values[1:]
-        logits = slope * own + offset
-        peak = logits.max(axis=1, keepdims=True)
-        log_sum = peak[:, 0] + np.log(np.exp(logits - peak).sum(axis=1))
-        errors = share[:, None] * (softmax(logits, axis=1) - truth)
-        gradient = np.array([(errors * own).sum(), *errors.sum(axis=0)])
-        likelihood = (share * (log_sum - logits[np.arange(len(own)), labels])).sum()
-        change = np.array([slope - 1, *offset])
-        return float(likelihood + STRENGTH * change @ change), gradient + 2 * STRENGTH * change
-
-    start = np.array([1.0, *np.zeros(n_classes)])
-    bounds = [(LEAST_SLOPE, None)] + [(None, None)] * n_classes
-    best = minimize(cost, start, jac=True, method="L-BFGS-B", bounds=bounds).x
-    return Recalibration(float(best[0]), np.asarray(best[1:]))
-
-
-def prior_shift(
-    prior: float | Sequence[float] | None, class_counts: ArrayLike, rare: int = 1
-) -> Floats:
-    """Return what to add to log-probabilities (C,) for another prior than the training rows'.
-
-    `class_counts` are those of the rows, or the sums of their weights. `prior` is the probability
-    of the class `rare` of two, or of each class.
-
-    >>> prior_shift(0.5, [75, 25]).round(2)
-    array([-0.41,  0.69])
-    """
-    counts = np.asarray(class_counts, np.float64)
-    if prior is None:
-        return np.zeros(len(counts))
-    if np.ndim(prior) == 0:
-        if len(counts) != 2:
-            raise InputError(f"prior must hold {len(counts)} probabilities, got {prior!r}")
-        share = require_open("prior", prior, 0, 1)  # type: ignore[arg-type]
-        wanted = np.where(np.arange(2) == rare, share, 1 - share)
-    else:
-        wanted = np.array([require_open("each prior", p, 0, 1) for p in prior])  # type: ignore[union-attr]
-        if len(wanted) != len(counts) or abs(wanted.sum() - 1) > 1e-6:
-            raise InputError(
-                f"prior must hold {len(counts)} probabilities that sum to 1, got {wanted.tolist()}"
-            )
-    shift: Floats = np.log(wanted) - np.log(counts / counts.sum())
-    return shift

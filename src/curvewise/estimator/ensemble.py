@@ -7,17 +7,18 @@ model is used.
 
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
-from copy import copy
 from dataclasses import dataclass, field, replace
-from typing import Any
+from functools import cached_property
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
-from scipy.special import logsumexp
+from scipy.optimize import minimize
+from scipy.special import logsumexp, softmax
 from torch import Tensor, nn
 
-from curvewise.base.errors import InputError, require_number
+from curvewise.base.errors import require, require_number, require_open
+from curvewise.estimator.inputs import Array
 from curvewise.estimator.trees import Trees
 from curvewise.losses.factors import class_factors
 from curvewise.losses.family import LossFamily
@@ -25,18 +26,18 @@ from curvewise.networks.conditioning import Conditioned
 from curvewise.networks.registry import Normalization
 from curvewise.roc.curve import auc
 from curvewise.roc.metrics import macro_auc
+from curvewise.tables.columns import Codes, Floats
 from curvewise.training.batches import Samples
 from curvewise.training.stacked_network import StackedNetwork, layers_of
 
-Array = NDArray[Any]
-Floats = NDArray[np.float64]
-Codes = NDArray[np.int64]
 ROWS = 512  # a time: what K members make of them stays in the cache
 SHARPNESS = 0.01  # the AUC by which a group must be worse to count e times less
 # A forest of m trees ranks worse than a large one by about 1.2 / m in AUC: 50 trees lost 0.02 on
 # the benchmark's development half, 9 trees 0.05 to 0.12 on generated tables. Fewer are no measure.
 HANDICAP, MOST_HANDICAP = 1.2, 0.1
 TREE_SHARPNESS = 0.05  # the AUC by which trees must be worse than networks to count e times less
+STRENGTH = 5.0  # of the belief that nothing is to be recalibrated, in units of log-likelihood
+LEAST_SLOPE = 0.05  # above 0, so that every row keeps its place
 
 
 @dataclass
@@ -64,8 +65,8 @@ class Member:
         are :math:`W(\sigma f + \mu) + b`, so the weights are :math:`W\,\mathrm{diag}(\sigma)` and
         the biases :math:`W\mu + b`. Where nothing is drawn, L is 1.
         """
-        if self.network.film_logits is not None:
-            raise InputError("a readout needs FiLM before the last layer, got one after it")
+        before = self.network.film_logits is None
+        require(before, "a readout needs FiLM before the last layer, got one after it")
         linear, film = self.network.linear, self.network.film
         assert isinstance(linear, nn.Linear)
         weight, bias = linear.weight.double(), linear.bias.double()
@@ -111,46 +112,36 @@ class Reader:
         readouts: Sequence[tuple[Tensor, Tensor]],
         normalization: Normalization | None = None,
     ) -> None:
-        self.networks = [network.eval() for network in networks]
+        self.networks, self.normalization = [one.eval() for one in networks], normalization
         self.weight = torch.stack([weight for weight, _ in readouts]).float()  # (K, C, F)
         self.bias = torch.stack([bias for _, bias in readouts])
-        self.normalization = normalization
-        stacks = layers_of(networks[0]) is not None
-        self.stack = StackedNetwork(networks) if stacks else None
+        self.stack = None if layers_of(networks[0]) is None else StackedNetwork(networks)
 
-    def _features(self, x: Array) -> Iterator[tuple[slice, Tensor]]:
+    def _features(self, x: Array) -> Iterator[Tensor]:
         """Yield the features (K, F, 512) of some rows at a time."""
         samples = Samples(x, torch.device("cpu"), self.normalization)
         for start in range(0, len(x), ROWS):
             rows = torch.arange(start, start + ROWS) % len(x)
             block = samples.prepared(samples.raw(rows))
             if self.stack is None:
-                features = torch.stack([network.features(block).T for network in self.networks])
+                yield torch.stack([network.features(block).T for network in self.networks])
             else:
                 features = self.stack.features(block)
-                features = features.expand(len(self.networks), *features.shape[-2:])
-            yield slice(start, min(start + ROWS, len(x))), features
+                yield features.expand(len(self.networks), *features.shape[-2:])
 
     @torch.no_grad()
     def mixed(self, x: Array) -> Floats:
         """Return the sum over networks, (n, C)."""
         weight = self.weight.transpose(0, 1).flatten(1)  # (C, K F)
-        bias = self.bias.sum(0).numpy()
-        out = np.empty((len(x), len(bias)))
-        for rows, features in self._features(x):
-            scores = (weight @ features.flatten(0, 1)).T
-            out[rows] = scores[: rows.stop - rows.start].double().numpy() + bias
-        return out
+        parts = [(weight @ features.flatten(0, 1)).T for features in self._features(x)]
+        return np.asarray(torch.cat(parts)[: len(x)].double().numpy() + self.bias.sum(0).numpy())
 
     @torch.no_grad()
     def each(self, x: Array) -> Floats:
         """Return what each network says, (K, n, C)."""
-        out = np.empty((len(self.networks), len(x), self.bias.shape[1]))
-        for rows, features in self._features(x):
-            scores = torch.bmm(self.weight, features).transpose(1, 2)
-            out[:, rows] = scores[:, : rows.stop - rows.start].double().numpy()
-        out += self.bias.numpy()[:, None]
-        return out
+        parts = [torch.bmm(self.weight, features) for features in self._features(x)]
+        scores = torch.cat(parts, dim=2)[:, :, : len(x)].double() + self.bias[..., None]
+        return np.asarray(scores.transpose(1, 2).numpy())
 
 
 @dataclass
@@ -169,7 +160,6 @@ class Ensemble:
     normalization: Normalization | None
     out_of_fold: Floats = field(repr=False)
     trees: Trees | None = field(default=None, repr=False)
-    _reader: Reader | None = field(default=None, repr=False)
 
     @property
     def merits(self) -> Floats:
@@ -184,10 +174,9 @@ class Ensemble:
     @property
     def tau_range(self) -> tuple[float, float]:
         """The range that tau was drawn from."""
-        family = self.members[0].family
-        if not family.drawn:
-            raise InputError("lambda can be chosen if it was drawn in training, got a fixed loss")
-        return family.ranges[0]
+        drawn = self.members[0].family.drawn
+        require(drawn, "lambda can be chosen if it was drawn in training, got a fixed loss")
+        return self.members[0].family.ranges[0]
 
     def checksum(self, others: Floats) -> int:
         """Return a number that tells these members and trees, and other numbers, from others.
@@ -195,22 +184,21 @@ class Ensemble:
         It is the same for copies, also through a file.
         """
         trees = [] if self.trees is None else [self.trees.share, self.trees.stretch]
-        values: Any = np.concatenate([others, self.weights, trees])
-        total = zlib.crc32(values)
+        total = zlib.crc32(np.concatenate([others, self.weights, trees]).data)
         for member in self.members:
             weight: Any = member.network.linear.weight  # torch's types do not know that it is one
             total = zlib.crc32(weight.detach().cpu().contiguous().numpy(), total)
         return total
 
+    @cached_property
+    def _reader(self) -> Reader:
+        return self._mixing([member.calibrated_readout(self.taus) for member in self.members])
+
     def scores(self, blocks: Iterable[Array]) -> Floats:
         """Return calibrated log-probabilities up to a constant, (n, C): the weighted mean."""
-        if self._reader is None:
-            readouts = [member.calibrated_readout(self.taus) for member in self.members]
-            self._reader = self._mixing(readouts)
-        parts = []
+        trees, parts = self.trees, []
         for x in blocks:
             scores = self._reader.mixed(x)
-            trees = self.trees
             parts.append(scores if trees is None else trees.joined(scores, trees.scores(x)))
         return np.concatenate(parts)
 
@@ -226,16 +214,13 @@ class Ensemble:
 
         None is the top of the range. A loss that draws nothing has no other.
         """
-        if self.members[0].family.drawn:
-            low, top = self.tau_range
-        elif any(tau is not None for tau in taus):
-            raise InputError(f"this model has a fixed loss, so no tau can be chosen, got {taus[0]}")
-        else:
-            low = top = 0.0
+        drawn = self.members[0].family.drawn
+        fixed = f"this model has a fixed loss, so no tau can be chosen, got {taus[0]}"
+        require(drawn or set(taus) == {None}, fixed)
+        low, top = self.tau_range if drawn else (0.0, 0.0)
         wanted = [top if tau is None else require_number("tau", tau, low, top) for tau in taus]
         readouts = [member.logit_readout(wanted) for member in self.members]
-        flat = [(weight.flatten(0, 1), bias.flatten()) for weight, bias in readouts]
-        reader = self._mixing(flat)
+        reader = self._mixing([(weight.flatten(0, 1), bias.flatten()) for weight, bias in readouts])
         mixed = np.concatenate([reader.mixed(x) for x in blocks])
         return mixed.reshape(len(mixed), len(taus), -1)
 
@@ -247,15 +232,8 @@ class Ensemble:
         ]
         return Reader([member.network for member in self.members], weighted, self.normalization)
 
-    def prune(self, least: float, most: int) -> None:
-        """Keep the `most` members that count most, and none below `least` of the first."""
-        weights = self.weights
-        best = np.argsort(-weights, kind="stable")[:most]
-        kept = np.sort(best[weights[best] >= least * weights.max()])
-        self.members = [self.members[k] for k in kept]
-
     def __getstate__(self) -> dict[str, Any]:
-        return {**vars(self), "_reader": None}
+        return {name: value for name, value in vars(self).items() if name != "_reader"}
 
 
 def shares(merits: Floats) -> Floats:
@@ -315,7 +293,7 @@ def join(ensemble: Ensemble, before: Ensemble) -> None:
         replace(member, merit=merit)
         for member, merit in zip([*before.members, *ensemble.members], merits, strict=True)
     ]
-    ensemble.trees = copy(before.trees)  # to be weighed anew
+    ensemble.trees = before.trees and replace(before.trees)  # to be weighed anew
 
 
 def weigh(trees: Trees, networks: Floats, y: Codes) -> None:
@@ -344,3 +322,74 @@ def spread(scores: Floats) -> float:
     """Return how far scores (n, C) lie apart: the deviation of each class's from the row's mean."""
     centred = scores - scores.mean(axis=1, keepdims=True)
     return float(centred.std(axis=0).mean())
+
+
+class Recalibration(NamedTuple):
+    """Log-probabilities (n, C), up to a constant, become ``slope * scores + offset``."""
+
+    slope: float
+    offset: Floats
+
+    def __call__(self, scores: Floats) -> Floats:
+        """Return the scores with slope and offset (C,)."""
+        return scores * self.slope + self.offset
+
+
+def fit_recalibration(scores: Floats, codes: Codes, weight: Floats | None = None) -> Recalibration:
+    r"""Return the slope a and the offsets b that make the labels most likely (Platt 1999).
+
+    Weight decay leaves log-odds too flat, and few rows leave them too steep. One slope for all
+    keeps the order of the rows. The penalty :math:`5 ((a-1)^2 + \sum_c b_c^2)` holds both near
+    "change nothing" where there are few rows. Rows of NaN were not left out by any member; where
+    those left out lack a class, nothing is changed.
+
+    >>> scores = np.log(np.array([[0.8, 0.2], [0.4, 0.6]] * 50))
+    >>> fitted = fit_recalibration(scores, np.array([0, 1] * 50))
+    >>> bool(fitted.slope > 1.2)
+    True
+    """
+    n_classes = int(codes.max()) + 1
+    held = ~np.isnan(scores[:, 0])
+    if len(np.unique(codes[held])) < n_classes:  # a class that is never seen would be ruled out
+        return Recalibration(1.0, np.zeros(n_classes))
+    share = np.ones(held.sum()) if weight is None else weight[held]
+    centred = scores[held] - scores[held].mean(axis=1, keepdims=True)
+    truth = np.eye(n_classes)[codes[held]]
+
+    def cost(values: Floats) -> tuple[float, Floats]:
+        slope, offset = values[0], values[1:]
+        logits = slope * centred + offset
+        peak = logits.max(axis=1, keepdims=True)
+        log_sum = peak[:, 0] + np.log(np.exp(logits - peak).sum(axis=1))
+        errors = share[:, None] * (softmax(logits, axis=1) - truth)
+        gradient = np.array([(errors * centred).sum(), *errors.sum(axis=0)])
+        likelihood = (share * (log_sum - logits[truth == 1])).sum()
+        change = np.array([slope - 1, *offset])
+        return float(likelihood + STRENGTH * change @ change), gradient + 2 * STRENGTH * change
+
+    start = np.array([1.0, *np.zeros(n_classes)])
+    bounds = [(LEAST_SLOPE, None)] + [(None, None)] * n_classes
+    best = minimize(cost, start, jac=True, method="L-BFGS-B", bounds=bounds).x
+    return Recalibration(float(best[0]), np.asarray(best[1:]))
+
+
+def prior_shift(
+    prior: float | Sequence[float] | None, class_counts: Sequence[float] | Floats, rare: int = 1
+) -> Floats:
+    """Return what to add to log-probabilities (C,) for another prior than the training rows'.
+
+    `class_counts` are those of the rows, or the sums of their weights. `prior` is the probability
+    of the class `rare` of two, or of each class.
+
+    >>> prior_shift(0.5, [75, 25]).round(2)
+    array([-0.41,  0.69])
+    """
+    counts = np.asarray(class_counts, np.float64)
+    if prior is None:
+        return np.zeros(len(counts))
+    wanted = np.array([require_open("prior", share, 0, 1) for share in np.atleast_1d(prior)])
+    if np.ndim(prior) == 0 and len(counts) == 2:
+        wanted = np.where(np.arange(2) == rare, wanted, 1 - wanted)
+    fits = len(wanted) == len(counts) and abs(wanted.sum() - 1) <= 1e-6
+    require(fits, f"prior must hold {len(counts)} probabilities that sum to 1, got {prior!r}")
+    return np.asarray(np.log(wanted) - np.log(counts / counts.sum()))

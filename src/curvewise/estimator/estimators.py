@@ -12,18 +12,17 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from curvewise.base.errors import InputError, require, require_open
-from curvewise.estimator.classifier import FamilyClassifier, Recalibration
-from curvewise.estimator.ensemble import Ensemble, Member
+from curvewise.base.errors import require, require_choice, require_open
+from curvewise.estimator.classifier import FamilyClassifier
+from curvewise.estimator.ensemble import Ensemble, Member, Recalibration
 from curvewise.estimator.fitting import Settings
 from curvewise.estimator.inputs import inputs_from_dict
-from curvewise.estimator.operating import PointClassifier
 from curvewise.estimator.trees import Trees
 from curvewise.losses.family import LossFamily
 
 
 @dataclass(eq=False, repr=False)
-class LCTClassifier(PointClassifier):
+class LCTClassifier(FamilyClassifier):
     """Classifier for a rare class: an ensemble over a family of losses, with nothing to tune.
 
     Takes tables (DataFrames with their types, categories and gaps, or arrays) and images
@@ -85,7 +84,7 @@ class LCTClassifier(PointClassifier):
 
 
 @dataclass(eq=False, repr=False)
-class VSClassifier(PointClassifier):
+class VSClassifier(FamilyClassifier):
     """As `LCTClassifier`, with one fixed vector-scaling loss: members differ in scaling and seed.
 
     `omega`, `gamma` and `tau` are those of `vs_loss`; their defaults are cross-entropy. The other
@@ -122,26 +121,24 @@ ARRAYS = (
 
 def to_parts(estimator: FamilyClassifier) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """Return the tensors of a fitted estimator, and all else ready for JSON."""
-    if type(estimator).__name__ not in KINDS or not hasattr(estimator, "ensemble_"):
-        raise InputError("an estimator must be fitted before it is saved, got one that is not")
+    fitted = type(estimator).__name__ in KINDS and hasattr(estimator, "ensemble_")
+    require(fitted, "an estimator must be fitted before it is saved, got one that is not")
     ensemble, classes = estimator.ensemble_, estimator.classes_
     parameters = {  # as JSON has them: numbers and lists of Python, not of numpy
         name: value.tolist() if isinstance(value, np.generic | np.ndarray) else value
         for name, value in estimator.get_params(deep=False).items()
     }
-    if parameters["network"] is not None:
-        raise InputError(
-            "an estimator with a network function of its own cannot be saved safely, for loading "
-            "would have to run it; pickle it instead"
-        )
     if not isinstance(parameters["random_state"], int | None):
         parameters["random_state"] = None
-    if not estimator._settings().match(ensemble):
-        raise InputError(
-            "hidden and tau_range must be those of fit when a model is saved, got others"
-        )
-    if classes.dtype.kind not in "biufUSO":
-        raise InputError(f"labels must be numbers or text to be saved, got {classes.dtype}")
+    require(
+        parameters["network"] is None,
+        "an estimator with a network function of its own cannot be saved safely, for loading "
+        "would have to run it; pickle it instead",
+    )
+    same = estimator._settings().match(ensemble)
+    require(same, "hidden and tau_range must be those of fit when a model is saved, got others")
+    plain = classes.dtype.kind in "biufUSO"
+    require(plain, f"labels must be numbers or text to be saved, got {classes.dtype}")
     states = [member.network.state_dict() for member in ensemble.members]
     tensors = {
         f"network.{name}": torch.stack([state[name] for state in states]) for name in states[0]
@@ -174,13 +171,12 @@ def to_parts(estimator: FamilyClassifier) -> tuple[dict[str, Tensor], dict[str, 
 
 def from_parts(tensors: Mapping[str, Tensor], about: Mapping[str, Any]) -> FamilyClassifier:
     """Return the estimator that `to_parts` took apart; it predicts the same bits."""
-    if about["estimator"] not in KINDS:
-        raise InputError(f"an estimator must be one of {list(KINDS)}, got {about['estimator']!r}")
+    kind = KINDS[require_choice("estimator", about["estimator"], KINDS)]
     parameters = {
         name: tuple(value) if isinstance(value, list) else value
         for name, value in about["parameters"].items()
     }
-    estimator = KINDS[about["estimator"]](**parameters)
+    estimator = kind(**parameters)
     classes, in_shape = about["classes"], tuple(about["in_shape"])
     estimator.classes_ = np.array(classes["values"], dtype=classes["dtype"])
     estimator.n_features_in_ = about["n_features"]
@@ -190,8 +186,7 @@ def from_parts(tensors: Mapping[str, Tensor], about: Mapping[str, Any]) -> Famil
     estimator._seed = about["seed"]
     estimator._rows_sum, estimator._grouped = about["rows_sum"], about["grouped"]
     for name in ARRAYS:
-        if name in tensors:
-            setattr(estimator, name, tensors[name].numpy())
+        setattr(estimator, name, tensors[name].numpy())
     estimator.recalibration_ = Recalibration(about["slope"], np.array(about["offset"]))
     settings, members = estimator._settings(), []
     for k, state in enumerate(about["families"]):

@@ -13,11 +13,12 @@ from torch import Tensor, nn
 
 from curvewise.base.errors import InputError, require, require_number, require_open
 from curvewise.estimator.ensemble import Ensemble, Member, join, judge, weigh
-from curvewise.estimator.inputs import Codes, Rows, held_out, some_rows
+from curvewise.estimator.inputs import Rows, held_out, some_rows
 from curvewise.estimator.trees import grow_trees, trees_for
 from curvewise.losses.family import LinearDensity, LossFamily
 from curvewise.networks.conditioning import Conditioned, find_last_linear
 from curvewise.networks.registry import Normalization, build_network
+from curvewise.tables.columns import Codes
 from curvewise.tables.quantiles import column_weights
 from curvewise.training.batches import seen_class_counts
 from curvewise.training.loop import conditioned
@@ -33,8 +34,14 @@ GAMMAS = (0.0, 0.1, 0.2)
 HEIGHTS = (0.0, 0.15, 0.33, 0.5)
 EVALUATED = (0.0, 1 / 3, 2 / 3, 1.0)  # where in the range of tau models are read
 CNN_STEPS = 600
-LEAST = {"n_members": 1, "trees": 0, "steps": 1, "batch_size": 2}
-CHOSEN = ("steps", "batch_size")  # by the number of rows, where they are None
+# What an estimator's parameters may be: whole numbers from a least one, and other types.
+WHOLE = {"n_members": 1, "trees": 0, "steps": 1, "batch_size": 2}
+TYPES: dict[str, tuple[Any, str]] = {
+    "hidden": (Sequence | np.ndarray, "a list of layer widths"),
+    "warm_start": (bool | np.bool_, "True or False"),
+    "n_jobs": (int | np.integer | None, "a whole number or None"),
+    "verbose": (int | np.integer, "a whole number"),
+}
 WEIGHED_ROWS = 8_000  # from which the weights of columns are taken, at most
 LEAST_SHARE = 0.05  # networks that count less than this share of the best are dropped
 MOST = 2  # networks that are kept of each member's training, which leaves four,
@@ -86,23 +93,20 @@ class Settings:
         """Return the settings of an estimator's parameters, or raise what is wrong with them."""
         names = {field.name for field in fields(cls)} - {"tau_range", "fixed"}
         values = {name: getattr(estimator, name) for name in names}
-        for name, least in LEAST.items():
-            if values[name] is not None or name not in CHOSEN:
+        for name, least in WHOLE.items():
+            if values[name] is not None or name not in ("steps", "batch_size"):
                 number = require_number(name, values[name], least)  # a whole one may be a float
                 wanted = f"{name} must be a whole number >= {least}"
                 require(number % 1 == 0, f"{wanted}, got {number:g}")
                 values[name] = int(number)
-        hidden, warm_start, verbose = values["hidden"], estimator.warm_start, estimator.verbose
-        widths = isinstance(hidden, Sequence | np.ndarray) and not isinstance(hidden, str)
-        require(widths, f"hidden must be a list of layer widths, got {hidden!r}")
+        for name, (types, what) in TYPES.items():
+            value = getattr(estimator, name)
+            fits = isinstance(value, types) and not isinstance(value, str)
+            require(fits, f"{name} must be {what}, got {value!r}")
         require_number("calibration_fraction", estimator.calibration_fraction, 0, 0.9)
         require_open("learning_rate", estimator.learning_rate, 0, float("inf"))
         require_number("weight_decay", estimator.weight_decay, 0)
-        true_or_false = isinstance(warm_start, bool | np.bool_)
-        require(true_or_false, f"warm_start must be True or False, got {warm_start!r}")
-        whole = isinstance(verbose, int | np.integer)
-        require(whole, f"verbose must be a whole number, got {verbose!r}")
-        settings = cls(**{**values, "hidden": tuple(hidden)}, **loss)
+        settings = cls(**values | {"hidden": tuple(values["hidden"])}, **loss)
         settings.family(0)  # its numbers are checked there
         return settings
 
@@ -179,9 +183,9 @@ def _built(network: Any, in_shape: tuple[int, ...], n_classes: int, seed: int) -
     require(is_function, f"network must be a function of (in_shape, n_classes), got {network!r}")
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        body = network(in_shape, n_classes)
-        if not isinstance(body, nn.Module):
-            raise InputError(f"network must return an nn.Module, got {type(body).__name__}")
+        body: nn.Module = network(in_shape, n_classes)
+        is_module = isinstance(body, nn.Module)
+        require(is_module, f"network must return an nn.Module, got {type(body).__name__}")
         logits: Any = body.get_submodule(find_last_linear(body)).out_features
         require(logits == n_classes, f"network must give {n_classes} logits, got {logits}")
         mode, device = body.training, next(body.parameters()).device
@@ -193,7 +197,7 @@ def _built(network: Any, in_shape: tuple[int, ...], n_classes: int, seed: int) -
             raise InputError(
                 f"network must take rows of the shape {in_shape} that it is told, got: {reason}"
             ) from error
-        return body.train(mode)
+    return body.train(mode)
 
 
 def fit_ensemble(
@@ -212,8 +216,10 @@ def fit_ensemble(
     """
     x, y, in_shape = rows.x, rows.y, rows.x.shape[1:]
     trained = 0 if before is None else before.n_trained
-    more = f"warm_start needs n_members above the {trained} there are, got {settings.n_members}"
-    require(settings.n_members > trained, more)
+    require(
+        settings.n_members > trained,
+        f"warm_start needs n_members above the {trained} there are, got {settings.n_members}",
+    )
     require(
         before is None or settings.match(before),
         "warm_start needs the hidden, tau_range and network of the first fit, got others",
@@ -233,14 +239,18 @@ def fit_ensemble(
         judge(ensemble, x, y, fold)
     if before is not None:
         join(ensemble, before)
-    ensemble.prune(LEAST_SHARE, settings.n_members * (MOST if len(x) <= MANY_ROWS else 1))
-    number = trees_for(len(x), settings.trees) if settings.is_mlp(in_shape) else 0
-    if number == 0 or np.isnan(ensemble.out_of_fold).all():  # nothing could judge them
+    weights, most = ensemble.weights, settings.n_members * (MOST if len(x) <= MANY_ROWS else 1)
+    best = np.argsort(-weights, kind="stable")[:most]
+    kept = np.sort(best[weights[best] >= LEAST_SHARE * weights.max()])
+    ensemble.members = [ensemble.members[k] for k in kept]
+    judged = settings.is_mlp(in_shape) and not np.isnan(ensemble.out_of_fold).all()
+    number = trees_for(len(x), settings.trees) if judged else 0
+    if number == 0:
         ensemble.trees = None
-        return ensemble
-    if ensemble.trees is None or len(ensemble.trees.trees) != number:
-        ensemble.trees = grow_trees(x, y, fold, number, seed=seed, sample_weight=rows.weight)
-    weigh(ensemble.trees, ensemble.out_of_fold, y)
+    elif ensemble.trees is None or len(ensemble.trees.trees) != number:
+        ensemble.trees = grow_trees(rows, fold, number, seed=seed)
+    if ensemble.trees is not None:
+        weigh(ensemble.trees, ensemble.out_of_fold, y)
     return ensemble
 
 
@@ -285,21 +295,19 @@ def train_members(
         snapshots=SNAPSHOTS,
         **options,
     )
-    if len(fitted.diverged) == len(numbers):
-        raise InputError(f"no member could be trained: {next(iter(fitted.diverged.values()))}")
+    why = next(iter(fitted.diverged.values()), "")
+    require(len(fitted.diverged) < len(numbers), f"no member could be trained: {why}")
     oversampling = tuple(np.array(seen_class_counts(counts.tolist(), recipe)) / counts)
     members = []
     for moment, networks in enumerate([*fitted.snapshots, fitted.networks]):
         for place, (k, network) in enumerate(zip(numbers, networks, strict=True)):
-            if place in fitted.diverged:
-                continue
             if scale is not None:
                 take_in_scale(network, torch.from_numpy(scale[place]))
-            group = moment * len(scalings) + k % len(scalings)
-            seen = fitted.class_counts, oversampling
-            members.append(
-                Member(network, families[place], *seen, left_out=left_out[place], group=group)
-            )
+            member = Member(network, families[place], fitted.class_counts, oversampling)
+            member.left_out = left_out[place]
+            member.group = moment * len(scalings) + k % len(scalings)
+            if place not in fitted.diverged:
+                members.append(member)
     return members
 
 
@@ -309,8 +317,7 @@ def take_in_scale(network: Conditioned, scale: Tensor) -> None:
     first = next(module for module in network.modules() if isinstance(module, nn.Linear))
     if first is network.linear and network.film is not None:
         # FiLM comes before the only layer and shifts what was scaled: its factors are scaled.
-        last = network.film.sigma[-1]
-        assert isinstance(last, nn.Linear)
+        last: Any = network.film.sigma[-1]
         last.weight.mul_(scale[:, None])
         last.bias.mul_(scale)
     else:
@@ -325,8 +332,7 @@ def printed(name: str) -> Callable[[int, int], None]:
         nonlocal tenths
         if 10 * done // total > tenths:
             tenths = 10 * done // total
-            seconds = time.perf_counter() - started
-            line = f"{name}: {10 * tenths} % of {total:,} steps, {seconds:.1f} s"
-            print(line, file=sys.stderr, flush=True)
+            progress = f"{10 * tenths} % of {total:,} steps, {time.perf_counter() - started:.1f} s"
+            print(f"{name}: {progress}", file=sys.stderr, flush=True)
 
     return tell

@@ -22,12 +22,11 @@ from sklearn.utils.validation import _check_sample_weight, check_array
 
 from curvewise.base.errors import InputError, require, require_choice, require_shape
 from curvewise.networks.registry import PRETRAINED, Normalization, build_network, input_statistics
-from curvewise.tables.columns import Floats, TableEncoder
+from curvewise.tables.columns import Codes, Floats, TableEncoder
 from curvewise.tables.quantiles import QuantileEncoder
 from curvewise.training.batches import Samples
 
 Array = NDArray[Any]
-Codes = NDArray[np.int64]
 ROWS = 16_384  # of a table that are encoded at a time when it is scored
 IMAGES = 64  # that a backbone sees at a time
 
@@ -91,30 +90,31 @@ class TableInputs:
     table: TableEncoder = field(default_factory=TableEncoder)
     quantiles: QuantileEncoder = field(default_factory=QuantileEncoder)
     normalization: ClassVar[None] = None
+    axes: ClassVar[tuple[Any, ...]] = ("n", "d")
 
     def fit(self, x: Any) -> Array:
         """Learn from a table, and return its features (n, d)."""
-        table = as_frame(x)
+        table = self.columns(x)
         self.names = [str(name) for name in table.columns]
         numbers = self.table.fit(table).transform(table)
         return self.quantiles.fit(numbers).transform(numbers)
-
-    def check(self, x: Any) -> None:
-        """Raise for images."""
-        require(x.ndim == 2, f"X must be a table (n, d), as in fit, got shape {x.shape}")
 
     def blocks(self, x: Any) -> Iterator[Array]:
         """Yield the features of some rows at a time: all at once may not fit in memory.
 
         Columns are found by name, or by place where only one of the tables has names.
         """
-        table = as_frame(x)
+        table = self.columns(x)
         if {str(name) for name in table.columns} != set(self.names):
             table = table.set_axis(self.names, axis=1)
         numbers = self.table.transform(table)
         self.table.warn_of_unknown_levels(table)
         for start in range(0, len(numbers), ROWS):
             yield self.quantiles.transform(numbers[start : start + ROWS])
+
+    def columns(self, x: Any) -> pd.DataFrame:
+        """Return a table as a DataFrame with its own types; columns without names are numbered."""
+        return x if isinstance(x, pd.DataFrame) else pd.DataFrame(x).infer_objects()
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything learnt, ready for JSON."""
@@ -123,29 +123,16 @@ class TableInputs:
 
 
 @dataclass(eq=False)
-class BackboneInputs:
+class BackboneInputs(TableInputs):
     """Images (n, H, W, C) to the features of a pretrained backbone, then as a table."""
 
-    backbone: str
-    table: TableInputs = field(default_factory=TableInputs)
-    normalization: ClassVar[None] = None
-
-    def fit(self, x: Any) -> Array:
-        """Learn from images, and return their features (n, d)."""
-        return self.table.fit(self._features(as_images(x)))
-
-    def check(self, x: Any) -> None:
-        """Raise for what is no images."""
-        require(x.ndim == 4, "X must hold images (n, H, W, C), as in fit, got a table")
-
-    def blocks(self, x: Any) -> Iterator[Array]:
-        """Yield features of some images at a time."""
-        images = as_images(x)
-        for start in range(0, len(images), ROWS):
-            yield from self.table.blocks(self._features(images[start : start + ROWS]))
+    backbone: str = PRETRAINED[0]
+    axes: ClassVar[tuple[Any, ...]] = ("n", "H", "W", "C")
 
     @torch.no_grad()
-    def _features(self, images: Array) -> Array:
+    def columns(self, x: Any) -> pd.DataFrame:
+        """Return the features of images, a column each."""
+        images = as_images(x)
         network = pretrained(self.backbone, images.shape[1])
         samples = Samples(images, torch.device("cpu"), input_statistics(network))
         parts = []
@@ -153,11 +140,11 @@ class BackboneInputs:
             # Rounding depends on the size of a batch: the last is filled up.
             rows = torch.arange(start, start + IMAGES) % len(images)
             parts.append(network.features(samples.prepared(samples.raw(rows))).numpy())
-        return np.concatenate(parts)[: len(images)]
+        return super().columns(np.concatenate(parts)[: len(images)])
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything learnt, ready for JSON."""
-        return {"kind": "backbone", "backbone": self.backbone, "table": self.table.to_dict()}
+        return {"kind": "backbone", "backbone": self.backbone, "table": super().to_dict()}
 
 
 @cache
@@ -181,11 +168,10 @@ class ImageInputs:
         self.normalization = (tuple(means.tolist()), tuple(np.maximum(stds, 1e-3).tolist()))
         return images
 
-    def check(self, x: Any) -> None:
-        """Raise for images of another shape."""
-        c, h, w = self.shape
-        wanted = f"X must hold images of the shape of fit, ({h}, {w}, {c})"
-        require(tuple(x.shape[1:]) == (h, w, c), f"{wanted}, got shape {tuple(x.shape)}")
+    @property
+    def axes(self) -> tuple[Any, ...]:
+        """The shape of images to score."""
+        return ("n", *self.shape[1:], self.shape[0])
 
     def blocks(self, x: Any) -> Iterator[Array]:
         """Yield all images at once: they are bytes until they are a batch."""
@@ -196,7 +182,7 @@ class ImageInputs:
         return {"kind": "images", **vars(self)}
 
 
-Inputs = TableInputs | BackboneInputs | ImageInputs
+Inputs = TableInputs | ImageInputs
 
 
 def inputs_for(x: Any, backbone: str | None) -> Inputs:
@@ -206,7 +192,7 @@ def inputs_for(x: Any, backbone: str | None) -> Inputs:
         return TableInputs()
     if backbone is None:
         return ImageInputs()
-    return BackboneInputs(require_choice("backbone", backbone, PRETRAINED))
+    return BackboneInputs(backbone=require_choice("backbone", backbone, PRETRAINED))
 
 
 def inputs_from_dict(state: dict[str, Any]) -> Inputs:
@@ -216,8 +202,8 @@ def inputs_from_dict(state: dict[str, Any]) -> Inputs:
         return ImageInputs(tuple(state["shape"]), (tuple(means), tuple(stds)))
     learnt = state["table"] if state["kind"] == "backbone" else state
     table = TableEncoder.from_dict(learnt["table"])
-    inputs = TableInputs(learnt["names"], table, QuantileEncoder.from_dict(learnt["quantiles"]))
-    return BackboneInputs(state["backbone"], inputs) if state["kind"] == "backbone" else inputs
+    parts = learnt["names"], table, QuantileEncoder.from_dict(learnt["quantiles"])
+    return BackboneInputs(*parts, state["backbone"]) if learnt is not state else TableInputs(*parts)
 
 
 def as_given(x: Any) -> Any:
@@ -237,11 +223,6 @@ def as_given(x: Any) -> Any:
         twice = x.columns[x.columns.duplicated()][0]
         raise InputError(f"column names must differ, got {twice!r} twice")
     return x
-
-
-def as_frame(x: Any) -> pd.DataFrame:
-    """Return a table as a DataFrame with its own types; columns without names are numbered."""
-    return x if isinstance(x, pd.DataFrame) else pd.DataFrame(x).infer_objects()
 
 
 def as_images(x: Any) -> Array:

@@ -11,16 +11,13 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from sklearn.tree import ExtraTreeClassifier
 from sklearn.tree._tree import NODE_DTYPE, Tree
 from torch import Tensor
 
-from curvewise.base.errors import InputError
-
-Array = NDArray[Any]
-Floats = NDArray[np.float64]
-Codes = NDArray[np.int64]
+from curvewise.base.errors import require
+from curvewise.estimator.inputs import Array, Rows
+from curvewise.tables.columns import Codes, Floats
 
 BUDGET = 1_000_000  # rows times trees, at most: growing and asking trees takes time
 MOST_ROWS = 20_000  # above, networks have enough to learn from, and fewer than 50 trees tie rows
@@ -97,10 +94,9 @@ class Trees:
             for name, tensor in tensors.items()
             if name.startswith("trees.")
         }
-        if {*SPLITS, "value", "weight", "out_of_fold"} - set(parts) or not _whole(
-            parts, n_features
-        ):
-            raise InputError("the trees of a model must be whole, got nodes that lead astray")
+        complete = {*SPLITS, "value", "weight", "out_of_fold"} <= set(parts)
+        whole = complete and _whole(parts, n_features)
+        require(whole, "the trees of a model must be whole, got nodes that lead astray")
         ends = np.cumsum(parts["count"])
         trees = [
             _tree({name: parts[name][start:end] for name in (*SPLITS, "value")}, n_features)
@@ -113,9 +109,10 @@ class Trees:
 def _whole(parts: Mapping[str, Array], n_features: int) -> bool:
     """Tell whether every node's children come after it and stay within its tree."""
     count, value = parts["count"], parts["value"]
-    if count.ndim != 1 or value.ndim != 2 or not count.size or count.min() < 1:
+    lengths = {parts[name].shape for name in SPLITS} | {value.shape[:1]}
+    if value.ndim != 2 or not count.size or count.ndim != 1 or lengths != {(count.sum(),)}:
         return False
-    if any(parts[name].shape != (count.sum(),) for name in SPLITS) or len(value) != count.sum():
+    if count.min() < 1:
         return False
     left, right, feature = parts["left_child"], parts["right_child"], parts["feature"]
     place = np.arange(len(left)) - np.repeat(np.cumsum(count) - count, count)  # within its tree
@@ -137,37 +134,28 @@ def _tree(parts: Mapping[str, Array], n_features: int) -> Tree:
     return tree
 
 
-def grow_trees(
-    x: Array, y: Codes, fold: Codes, number: int, *, seed: int, sample_weight: Floats | None = None
-) -> Trees:
-    """Grow trees on x (n, d) and labels y, and as many again without a fold each, to judge them."""
+def grow_trees(rows: Rows, fold: Codes, number: int, *, seed: int) -> Trees:
+    """Grow trees on rows, and as many again without a fold each, to judge them."""
     folds = int(fold.max()) + 1
-    out = np.full((len(y), int(y.max()) + 1), np.nan)
-
-    def grown(rows: Array, trees: int, seed: int) -> list[Tree]:
-        weight = None if sample_weight is None else sample_weight[rows]
-        return grow(x[rows], y[rows], trees, seed % 2**32, weight)
-
     judging = -(-number // folds)
+    out_of_fold = np.full((len(rows.y), int(rows.y.max()) + 1), np.nan)
     for left in range(folds):
-        rows = fold == left
-        out[rows] = log_shares(grown(~rows, judging, seed + 1 + left), x[rows])
-    return Trees(grown(np.arange(len(y)), number, seed), out, judging)
+        trees = grow(rows.some(fold != left), judging, seed + 1 + left)
+        out_of_fold[fold == left] = log_shares(trees, rows.x[fold == left])
+    return Trees(grow(rows, number, seed), out_of_fold, judging)
 
 
-def grow(
-    x: Array, y: Codes, number: int, seed: int, sample_weight: Floats | None = None
-) -> list[Tree]:
+def grow(rows: Rows, number: int, seed: int) -> list[Tree]:
     """Grow the trees of `ExtraTreesClassifier(number, random_state=seed)`, bit for bit.
 
     Its copies of an estimator for each tree take a fifth of the time of small tables.
     """
-    seeds = np.random.RandomState(seed)
-    rows, labels = np.ascontiguousarray(x, np.float32), y.astype(np.float64)[:, None]
+    seeds = np.random.RandomState(seed % 2**32)
+    x, labels = np.ascontiguousarray(rows.x, np.float32), rows.y.astype(np.float64)[:, None]
 
     def one(seed: int) -> Tree:
         tree = ExtraTreeClassifier(max_features="sqrt", random_state=seed)
-        return tree.fit(rows, labels, sample_weight, check_input=False).tree_
+        return tree.fit(x, labels, rows.weight, check_input=False).tree_
 
     with ThreadPoolExecutor(torch.get_num_threads()) as pool:
         return list(pool.map(one, [seeds.randint(2**31 - 1) for _ in range(number)]))

@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from curvewise.base.errors import InputError, require_choice, require_number
-from curvewise.base.machine import one_thread
+from curvewise.base.machine import torch_threads
 
 TRIES = 3  # how often a job is begun whose worker dies
 EXECUTORS = ("serial", "processes", "ray")
@@ -241,7 +241,7 @@ class _Serial(Executor):
     def news(self) -> Iterator[tuple[Trial, bytes | str]]:
         while self._given:
             trial, task, held = self._given.pop()
-            with one_thread():
+            with torch_threads(1):
                 answer = answer_to(task, held.pop)
             yield trial, answer
 

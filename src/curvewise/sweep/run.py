@@ -16,7 +16,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 
 from curvewise.base.errors import InputError
-from curvewise.base.machine import machine, one_thread, versions
+from curvewise.base.machine import machine, torch_threads, versions
 from curvewise.sweep.executors import Executor, Job
 from curvewise.sweep.plan import (
     PlannedRun,
@@ -254,7 +254,7 @@ def _seconds_per_step(stack: Stack, problem: Problem) -> float:
         tuple(replace(run, recipe={**run.recipe, **changes}) for run in stack.runs),
         stack.identities,
     )
-    with one_thread():
+    with torch_threads(1):
         train_stack(short, problem)  # first allocations, imports
         start = time.perf_counter()
         train_stack(short, problem)

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from curvewise.base.errors import InputError, did_you_mean, require
 
 Floats = NDArray[np.float64]
+Codes = NDArray[np.int64]
 Features = NDArray[np.float32]
 Column = pd.Series  # of anything
 
@@ -42,7 +43,7 @@ def level_text(value: object) -> str:
     return str(value).strip()
 
 
-def column_levels(column: Column) -> tuple[NDArray[np.int64], list[str]]:
+def column_levels(column: Column) -> tuple[Codes, list[str]]:
     """Return the code of each row, -1 where missing, and the text of each code.
 
     >>> column_levels(pd.Series(["b", " a", "b ", None]))

@@ -9,9 +9,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from curvewise.base.errors import InputError, require
-from curvewise.tables.columns import HUGE, Features, Floats
-
-Counts = NDArray[np.int64]
+from curvewise.tables.columns import HUGE, Codes, Features, Floats
 
 TINY = 1e-100  # numbers below count as 0, so that no slope between two of them overflows
 STORED = 1000  # quantiles that a column keeps at most
@@ -24,7 +22,7 @@ VERSION = 1
 SCALINGS = {"none": (0.0, 0.0, 1.0), "mild": (4.0, 0.5, 0.1), "strong": (6.0, 1.0, 0.03)}
 
 
-def stored_quantiles(values: Floats, counts: Counts) -> tuple[Floats, Floats]:
+def stored_quantiles(values: Floats, counts: Codes) -> tuple[Floats, Floats]:
     """Return at most 1,000 of the distinct sorted values, and their ranks in (0, 1).
 
     A value that occurs `counts` times has the middle of its rows: (rows below + half of the rows
@@ -43,7 +41,7 @@ def stored_quantiles(values: Floats, counts: Counts) -> tuple[Floats, Floats]:
     return values, ranks
 
 
-def bin_edges(values: Floats, counts: Counts, n_bins: int) -> Floats:
+def bin_edges(values: Floats, counts: Codes, n_bins: int) -> Floats:
     """Return the edges of at most `n_bins` bins with about equally many rows.
 
     Edge t of T is the smallest value with at least a share t / T of the rows at or below it (the
@@ -98,7 +96,7 @@ class QuantileColumn:
 
     @classmethod
     def of_many_values(
-        cls, place: int, values: Floats, counts: Counts, edges: Floats
+        cls, place: int, values: Floats, counts: Codes, edges: Floats
     ) -> "QuantileColumn":
         """Return the plan of a column with these distinct values, and bins with these edges."""
         parts = inside_bins(values[:, None], edges[:-1], edges[1:])
@@ -176,7 +174,7 @@ class QuantileEncoder:
         if n > SAMPLE:
             rows = np.random.default_rng(0).choice(n, SAMPLE, replace=False, shuffle=False)
         plans: dict[int, QuantileColumn] = {}
-        many: dict[int, tuple[Floats, Counts]] = {}
+        many: dict[int, tuple[Floats, Codes]] = {}
         for place in range(self.n_inputs):
             values = _cleaned(x[:, place])
             low, high = values.min(), values.max()
@@ -195,7 +193,7 @@ class QuantileEncoder:
         self.columns = tuple(plans[place] for place in sorted(plans))
         return self
 
-    def _edges(self, many: dict[int, tuple[Floats, Counts]], room: int) -> dict[int, Floats]:
+    def _edges(self, many: dict[int, tuple[Floats, Codes]], room: int) -> dict[int, Floats]:
         """Return the bin edges of each column with as many bins as there is room for."""
         for n_bins in range(self.n_bins, 0, -1):
             edges = {place: bin_edges(*column, n_bins) for place, column in many.items()}
@@ -286,7 +284,7 @@ def column_weights(
     return np.maximum(best**power, floor)
 
 
-def _moments(x: Features, codes: Counts, weight: Floats) -> tuple[Floats, ...]:
+def _moments(x: Features, codes: Codes, weight: Floats) -> tuple[Floats, ...]:
     """Return each class's sums of w and w^2, (C,), its means and its sums of squares, (C, d)."""
     sizes, doubles = (np.bincount(codes, w).astype(np.float64) for w in (weight, weight**2))
     chunks = []

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from curvewise.base.errors import CurvewiseError, require
-from curvewise.base.machine import choose_device, keep_freed_memory, one_thread
+from curvewise.base.machine import choose_device, keep_freed_memory, torch_threads
 from curvewise.losses.family import Objective
 from curvewise.networks.conditioning import Conditioned, condition
 from curvewise.networks.registry import Normalization
@@ -320,7 +320,7 @@ def _fitting_threads(run: Run) -> AbstractContextManager[None]:
     """
     weights = sum(parameter.numel() for parameter in run.model.parameters())
     small = not run.data.samples.pixels and weights * run.recipe.batch_size < SMALL_STEP
-    return one_thread() if small and run.device.type == "cpu" else nullcontext()
+    return torch_threads(1) if small and run.device.type == "cpu" else nullcontext()
 
 
 @contextmanager
