@@ -12,14 +12,12 @@ from curvewise.estimator.estimators import (
 )
 from curvewise.figures.curves import (
     plot_band as plot_band,
-    plot_roc as plot_roc,
-    plot_spread as plot_spread,
-)
-from curvewise.figures.landscapes import plot_landscape as plot_landscape
-from curvewise.figures.points import (
     plot_calibration as plot_calibration,
     plot_operating_point as plot_operating_point,
+    plot_roc as plot_roc,
 )
+from curvewise.figures.frames import plot_spread as plot_spread
+from curvewise.figures.landscapes import plot_landscape as plot_landscape
 from curvewise.losses.baselines import (
     AUCMarginLoss as AUCMarginLoss,
     FocalLoss as FocalLoss,

@@ -11,7 +11,7 @@ from scipy.optimize import brentq
 from scipy.special import expit
 
 from curvewise import InputError, break_even
-from curvewise.figures.landscapes import plot_landscape, plot_landscapes, plot_line_panels
+from curvewise.figures.landscapes import landscapes, plot_landscape
 from curvewise.losses.landscape import (
     BreakEven,
     Landscape,
@@ -151,40 +151,17 @@ def test_a_reach_too_small_for_the_line_is_told():
 
 def test_panels_share_their_colours():
     found = {"a": loss_landscape(10), "b": loss_landscape(10, tau=3.0), "c": loss_landscape(10)}
-    figure = plot_landscapes(found, columns=2, title="beta = 10")
-    panels = [axes for axes in figure.axes if axes.get_title()]
+    panels = landscapes(found, columns=2, title="beta = 10").axes[:3]
     assert [axes.get_title() for axes in panels] == ["a", "b", "c"]
     limits = {axes.collections[0].get_clim() for axes in panels}
     assert len(limits) == 1
     assert next(iter(limits))[1] >= found["b"].limit
-    assert figure.get_suptitle() == "beta = 10"
-
-
-def test_line_panels_show_their_lines_and_points():
-    x = np.linspace(0, 1, 5)
-    panels = {"one": {"up": (x, x), "down": (x, 1 - x)}, "two": {"up": (x, x**2)}}
-    figure = plot_line_panels(
-        panels, xlabel="x", ylabels=["y"], points={"one": (0.5, 0.5)}, ylim=(0, 2)
-    )
-    first, second = figure.axes
-    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["up", "down"]
-    assert [line.get_ydata().tolist() for line in first.get_lines()[:2]] == [
-        x.tolist(), (1 - x).tolist(),
-    ]  # fmt: skip
-    assert len({line.get_linestyle() for line in first.get_lines()[:2]}) == 2
-    assert first.get_lines()[2].get_marker() == "o"
-    assert first.texts[0].get_text() == "0.5000"
-    assert (first.get_ylabel(), second.get_ylabel()) == ("y", "")
-    assert len(second.get_lines()) == 1
-    assert second.get_ylim() == (0, 2)
 
 
 @pytest.mark.parametrize(
     ("draw", "message"),
     [
         (lambda: plot_landscape(10, tau=-1.0), "tau must be >= 0"),
-        (lambda: plot_landscapes({}), "at least one landscape, got none"),
-        (lambda: plot_line_panels({}, xlabel="", ylabels=[""]), "at least one panel, got none"),
     ],
 )
 def test_what_cannot_be_drawn_is_refused(draw, message):

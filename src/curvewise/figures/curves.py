@@ -1,101 +1,66 @@
-"""Static figures by matplotlib, each drawn on given axes or new ones and returning them."""
+"""ROC curves, bands of them, an operating point, probabilities: drawn on given axes or new ones."""
 
-import sys
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Literal
+from collections.abc import Callable, Mapping, Sequence
+from textwrap import fill
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from curvewise.base.errors import InputError
-from curvewise.roc.curve import Floats, RocBand, RocCurve
-from curvewise.roc.operating import OperatingPoint
+from curvewise.base.errors import InputError, require, require_numbers, require_type
+from curvewise.figures.sheets import (
+    CHANCE,
+    GRAY,
+    RATES,
+    SMALL,
+    UNIT,
+    Look,
+    add_legend,
+    color_of,
+    colors_of,
+    new_axes,
+    new_sheet,
+    place_legend,
+    split,
+)
+from curvewise.roc.curve import Floats, Labels, RocBand, RocCurve, check_scored
+from curvewise.roc.metrics import probability_bins
+from curvewise.roc.operating import OperatingPoint, rate_interval
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+    from pandas import DataFrame
 
-# Okabe and Ito's colours: told apart in print and by the colour-blind.
-COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 LOWEST_RATE = 1e-3  # where logarithmic axes start; a test set rarely tells more
-GOLDEN = 0.6180339887498949  # its multiples spread evenly over [0, 1), however many there are
-WIDEST, CHARACTER = 24.0, 0.1  # inches: of a figure, of a letter below an axis
-LETTER, HANDLE = 0.066, 0.5  # inches in a legend: of a letter, of what stands before the words
+SAME = 1e-9  # rates that differ by less are one: a sample of a billion would make more
+LETTERS = 40  # of a note, before it is broken
+EDGES: dict[str, Look] = {
+    "maximum": {"color": GRAY, "linewidth": 0.8, "linestyle": "-."},
+    "minimum": {"color": GRAY, "linewidth": 0.8, "linestyle": "--"},
+}
+SHADED, SHADE = "mean \u00b1 1 std", 0.2  # what is shaded, and how
+MISSES: Look = RATES | {"ylabel": "1 - true positive rate"}
+BAND = ["fpr", "mean", "low", "high", "std"]
 
 Areas = Mapping[str, Sequence[float] | Floats]
-Corner = Literal["best", "lower right", "upper left", "center right"]
 
 
-def color_of(number: int) -> str:
-    """Return the color of the method at this position, the same in every figure."""
-    return COLORS[number % len(COLORS)]
-
-
-def new_axes(width: float = 5.5) -> "Axes":
-    """Return axes of a new figure, `width` inches wide, which pyplot knows if it is in use.
-
-    Whoever calls ``plt.show()`` or ``plt.savefig()`` has imported pyplot, and expects it to find
-    this figure.
-    """
-    pyplot = sys.modules.get("matplotlib.pyplot")
-    if pyplot is None:
-        return bare_axes(width)
-    figure: Figure = pyplot.figure(figsize=(width, 5), layout="constrained")
-    return figure.add_subplot()
-
-
-def bare_axes(width: float = 5.5) -> "Axes":
-    """Return axes of a new figure for a file: it needs no screen, and goes when its axes go.
-
-    Pyplot would keep it until it is closed.
-    """
-    from matplotlib import figure as figures
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-
-    figure = figures.Figure(figsize=(width, 5), layout="constrained")
-    FigureCanvasAgg(figure)
-    return figure.add_subplot()
-
-
-def figure_of(axes: "Axes") -> "Figure":
-    """Return the figure that axes belong to."""
-    figure = axes.get_figure(root=True)
-    assert figure is not None
-    return figure
-
-
-def place_legend(axes: "Axes", within: Corner = "best") -> None:
-    """Draw the legend below the axes, where no data are, in one column or in two that fit.
-
-    A figure without a layout engine would cut it off there: then it goes to the corner `within`.
-    """
-    if figure_of(axes).get_layout_engine() is None:
-        axes.legend(loc=within, fontsize="small")
-        return
-    lengths = [len(label) for label in axes.get_legend_handles_labels()[1]]
-    half = (len(lengths) + 1) // 2
-    letters = max(lengths[:half]) + max(lengths[half:], default=0)
-    place = axes.get_window_extent().width / axes.figure.dpi
-    axes.legend(
-        loc="upper center", bbox_to_anchor=(0.5, 0), fontsize="small",
-        borderaxespad=5,  # in letters: leaves ticks and label their place in panels of any height
-        ncols=2 if letters * LETTER + 2 * HANDLE <= place else 1,
-    )  # fmt: skip
-
-
-def require_named(function: str, example: str, given: object, kind: type | None = None) -> None:
+def require_named(function: str, example: str, given: object, kind: type = object) -> None:
     """Raise `InputError` unless `given` holds something by name, all of it of one kind.
 
     >>> require_named("plot_roc", "curves by name", 3)
     Traceback (most recent call last):
     curvewise.base.errors.InputError: plot_roc needs curves by name, got int
     """
-    found = getattr(given, "items", None)  # a DataFrame has it, too
-    if not callable(found):
+    items = getattr(given, "items", None)  # a DataFrame has it, too
+    if not callable(items):
         raise InputError(f"{function} needs {example}, got {type(given).__name__}")
-    for name, value in found():
-        if kind is not None and not isinstance(value, kind):
-            got = f"{type(value).__name__} for {name!r}"
-            raise InputError(f"{function} needs {example}, each a {kind.__name__}, got {got}")
+    named = dict(items())
+    require(named, f"{function} needs {example}, at least one, got none")
+    for name, value in named.items():
+        got = f"a {kind.__name__}, got {type(value).__name__} for {name!r}"
+        require(isinstance(value, kind), f"{function} needs {example}, each {got}")
 
 
 def plot_roc(
@@ -116,35 +81,152 @@ def plot_roc(
     'False positive rate'
     """
     require_named("plot_roc", "curves by name, such as {'model': curve}", curves, RocCurve)
-    if isinstance(points, OperatingPoint) or not all(
-        isinstance(point, OperatingPoint) for point in points
-    ):
+    if isinstance(points, OperatingPoint) or not all(isinstance(p, OperatingPoint) for p in points):
         raise InputError(f"points must be a list of operating points, got {points!r}")
-    if not curves:
-        raise InputError("plot_roc needs at least one curve, got none")
     axes = ax if ax is not None else new_axes()
-    axes.plot([0, 1], [0, 1], color="0.8", linewidth=1, zorder=0)
+    axes.plot([0, 1], [0, 1], **CHANCE)
     for number, (name, curve) in enumerate(curves.items()):
         label = f"{name}: AUC {curve.auc:.4f}"
         axes.plot(curve.fpr, curve.tpr, color=color_of(number), label=label)
     for point in points:
-        below = np.array([[point.fpr - point.fpr_interval[0]], [point.fpr_interval[1] - point.fpr]])
-        beside = np.array(
-            [[point.tpr - point.tpr_interval[0]], [point.tpr_interval[1] - point.tpr]]
-        )
         label = f"threshold {point.threshold:.4g}: TPR {point.tpr:.3f}, FPR {point.fpr:.4f}"
-        axes.errorbar(
-            point.fpr, point.tpr, xerr=below, yerr=beside, fmt="o", color="black", capsize=3,
-            label=label,
-        )  # fmt: skip
-    axes.set(
-        xlabel="False positive rate",
-        ylabel="True positive rate",
-        title=title or "",
-        xlim=(-0.02, 1.02),
-        ylim=(-0.02, 1.02),
-        aspect="equal",
+        _draw_point(axes, point, label)
+    axes.set(**RATES, **UNIT, title=title or "")
+    place_legend(axes)
+    return axes
+
+
+def _draw_point(axes: "Axes", point: OperatingPoint, label: str, lowest: float = 0.0) -> None:
+    """Draw a point and its intervals; FPR is nowhere below `lowest`."""
+    x, left, right = (max(rate, lowest) for rate in (point.fpr, *point.fpr_interval))
+    y, (below, above) = point.tpr, point.tpr_interval
+    axes.errorbar(
+        [x], [y], xerr=[[x - left], [right - x]], yerr=[[y - below], [above - y]], fmt="o",
+        color="black", capsize=3, label=label,
+    )  # fmt: skip
+
+
+def plot_operating_point(
+    curve: RocCurve,
+    point: OperatingPoint,
+    *,
+    name: str = "model",
+    log: bool = False,
+    title: str | None = None,
+    ax: "Axes | None" = None,
+) -> "Axes":
+    """Draw a ROC curve, the point chosen on it, its exact intervals, and what it means in use.
+
+    The point must lie on the curve: one that was chosen on other data is first measured on these,
+    by ``operating_point(y, score, point.threshold)``. What the point promises is its `note`.
+
+    Parameters
+    ----------
+    log
+        Draw the false positive rate logarithmically, which shows where rare classes are decided.
+
+    >>> from curvewise.roc.curve import roc_curve
+    >>> from curvewise.roc.operating import choose_operating_point
+    >>> y, score = [0, 0, 1, 1], [0.1, 0.6, 0.4, 0.9]
+    >>> point = choose_operating_point(y, score, max_fpr=0.0)
+    >>> axes = plot_operating_point(roc_curve(y, score), point)
+    >>> axes.texts[0].get_text().splitlines()[1]
+    'TPR 0.500 (0.013 to 0.987)'
+    """
+    _require_on_curve(curve, point)
+    axes = ax if ax is not None else new_axes()
+    lowest = LOWEST_RATE if log else 0.0
+    label = f"{name}: AUC {curve.auc:.4f}"
+    axes.plot(np.maximum(curve.fpr, lowest), curve.tpr, color=color_of(0), label=label)
+    _draw_point(axes, point, f"operating point, {point.level:.0%} intervals", lowest)
+    x, y = max(point.fpr, lowest), point.tpr
+    axes.plot([x, x, lowest], [0, y, y], color="0.6", linewidth=0.8, linestyle=":")
+    axes.set(**RATES, title=title or "", xlim=UNIT["xlim"], ylim=UNIT["ylim"])
+    if log:
+        axes.set(xscale="log", xlim=(lowest, 1))
+    above = _free_above(curve, lowest)
+    corner = (0.03, 0.97, "left", "top") if above else (0.97, 0.03, "right", "bottom")
+    axes.text(
+        *corner[:2], _in_words(point), ha=corner[2], va=corner[3], transform=axes.transAxes,
+        fontsize="small", bbox={"facecolor": "white", "edgecolor": "0.8", "alpha": 0.85},
+    )  # fmt: skip
+    place_legend(axes, "lower right" if above else "upper left" if log else "center right")
+    return axes
+
+
+def _free_above(curve: RocCurve, lowest: float) -> bool:
+    """Return whether a box of words has more room above the curve, left, than below it, right."""
+    # The inner corner of the box, in shares of the axes, is what comes nearest to the curve.
+    across, up = 0.62, 0.42
+    left, right = (lowest ** (1 - x) if lowest else x for x in (1 - across, across))
+    tpr_left, tpr_right = np.interp([left, right], curve.fpr, curve.tpr)
+    return bool((1 - up) - tpr_right > tpr_left - up)
+
+
+def _require_on_curve(curve: RocCurve, point: OperatingPoint) -> None:
+    require_type("curve", curve, RocCurve)
+    require_type("point", point, OperatingPoint)
+    corners = np.stack([curve.fpr, curve.tpr], axis=1)
+    way = np.array([point.fpr, point.tpr]) - corners[:-1]
+    steps = np.diff(corners, axis=0)
+    lengths = (steps**2).sum(axis=1)
+    along = np.divide((way * steps).sum(axis=1), lengths, np.zeros(len(steps)), where=lengths > 0)
+    away = np.hypot(*(way - np.clip(along, 0, 1)[:, None] * steps).T).min()
+    require(
+        away <= SAME,
+        f"the point must lie on the curve, got FPR {point.fpr:.6g} and TPR {point.tpr:.6g}, "
+        f"{away:.2g} away: measure its threshold on the curve's data by operating_point",
     )
+
+
+def _in_words(point: OperatingPoint) -> str:
+    alarms = 1000 * (point.prevalence * point.tpr + (1 - point.prevalence) * point.fpr)
+    lines = [
+        f"score at least {point.threshold:.4g}",
+        f"TPR {point.tpr:.3f} ({point.tpr_interval[0]:.3f} to {point.tpr_interval[1]:.3f})",
+        f"FPR {point.fpr:.4f} ({point.fpr_interval[0]:.4f} to {point.fpr_interval[1]:.4f})",
+        f"precision {point.ppv:.3f} where {point.prevalence:.2%} are positive"
+        if np.isfinite(point.ppv)
+        else "no precision: nothing is called positive",
+        f"{alarms:.1f} alarms per 1,000 cases",
+        fill(point.note, LETTERS),  # one rate is promised, not all that stand above
+    ]
+    return "\n".join(lines).strip()
+
+
+def plot_calibration(
+    y: Labels,
+    probabilities: Mapping[str, ArrayLike],
+    *,
+    level: float = 0.95,
+    title: str | None = None,
+    ax: "Axes | None" = None,
+) -> "Axes":
+    """Draw a reliability diagram: how often what was claimed came true, in ten bins.
+
+    `probabilities` holds those of the rare class by name, each of shape (n,), as `y`. Bars are
+    exact intervals (Clopper-Pearson) at `level`; the legend has the Brier score, lower is better.
+
+    >>> axes = plot_calibration([0, 0, 1, 1], {"model": [0.1, 0.4, 0.4, 0.9]})
+    >>> axes.get_legend_handles_labels()[1]
+    ['model: Brier 0.1350']
+    """
+    require_named("plot_calibration", "probabilities by name, such as {'model': p}", probabilities)
+    axes = ax if ax is not None else new_axes()
+    axes.plot([0, 1], [0, 1], **CHANCE)
+    for number, (name, values) in enumerate(probabilities.items()):
+        data = check_scored(y, values)
+        p = require_numbers(f"probabilities of {name!r}", data.score, 0, 1)
+        found = probability_bins(data.positive, p)
+        k, n = np.array(found["k"]), np.array(found["n"])
+        ends = np.array([rate_interval(int(a), int(b), level) for a, b in zip(k, n, strict=True)])
+        axes.errorbar(
+            found["p"], k / n, yerr=np.abs(ends.T - k / n), color=color_of(number),
+            marker="os^Dv"[number % 5], markersize=5, linewidth=1.2, elinewidth=0.8, capsize=2,
+            label=f"{name}: Brier {found['brier']:.4f}",
+        )  # fmt: skip
+    axes.set(xlabel="Probability claimed, mean of the bin", ylabel="Share of positives", **UNIT)
+    axes.set_title(title or "")
     place_legend(axes)
     return axes
 
@@ -179,29 +261,22 @@ def plot_band(
     require_named("plot_band", "bands by name, such as {'VS': band}", bands, RocBand)
     if areas is not None:
         require_named("plot_band", "areas by name, such as {'VS': [0.91, 0.93]}", areas)
-    if not bands:
-        raise InputError("plot_band needs at least one band, got none")
-    if areas is not None and set(areas) != set(bands):
-        raise InputError(f"areas must be of the bands {list(bands)}, got {list(areas)}")
-    axes = ax if ax is not None else new_axes()
-    labels = {
-        name: f"{name}: mean AUC {np.trapezoid(band.mean, band.fpr):.3f}"
+        same = set(areas) == set(bands)
+        require(same, f"areas must be of the bands {list(bands)}, got {list(areas)}")
+    labels = [
+        f"{name}: mean AUC {np.trapezoid(band.mean, band.fpr):.3f}"
         if areas is None
         else f"{name}: mean AUC {np.mean(areas[name]):.4f}"
         for name, band in bands.items()
-    }
-    colors = {name: color_of(number) for number, name in enumerate(bands)}
-    draw_bands(axes, bands, colors, labels, log=log, misses=misses)
+    ]
+    axes = ax if ax is not None else new_axes()
+    colors = [color_of(number) for number in range(len(bands))]
+    draw_bands(axes, list(bands.values()), colors, labels, log, misses)
     if any((band.high > band.low).any() for band in bands.values()):  # else there is one curve
-        for label, style in (("maximum", "-."), ("minimum", "--")):
-            axes.plot([], [], color="0.4", linewidth=0.8, linestyle=style, label=label)
-        label = "mean \u00b1 1 std"
-        axes.fill_between([], [], [], color="0.4", alpha=0.2, linewidth=0, label=label)
-    axes.set(
-        xlabel="False positive rate",
-        ylabel="1 - true positive rate" if misses else "True positive rate",
-        title=title or "",
-    )
+        for label, look in EDGES.items():
+            axes.plot([], [], label=label, **look)
+        axes.fill_between([], [], [], color=GRAY, alpha=SHADE, linewidth=0, label=SHADED)
+    axes.set(**MISSES if misses else RATES, title=title or "")
     if log or misses:  # no corner is always free of curves
         place_legend(axes)
     else:
@@ -211,178 +286,67 @@ def plot_band(
 
 def draw_bands(
     axes: "Axes",
-    bands: Mapping[str, RocBand],
-    colors: Mapping[str, str],
-    labels: Mapping[str, str],
-    *,
+    bands: Sequence[RocBand],
+    colors: Sequence[str],
+    labels: Sequence[str],
     log: bool,
     misses: bool,
 ) -> None:
-    """Draw bands by name, as `plot_band` does, on axes that are scaled for them."""
+    """Draw bands as `plot_band` does, on axes that are scaled for them."""
+
+    def draw(kind: Callable[..., object], fpr: Floats, *rates: Floats, **look: Any) -> None:
+        if log:  # x starts at LOWEST_RATE
+            x = np.append(LOWEST_RATE, fpr[fpr > LOWEST_RATE])
+            fpr, rates = x, tuple(np.interp(x, fpr, tpr) for tpr in rates)
+        kind(fpr, *(1 - tpr if misses else tpr for tpr in rates), **look)
+
     chance = np.linspace(0, 1, 1001)
-    axes.plot(*_seen(chance, chance, log, misses), color="0.8", linewidth=1, zorder=0)
-    axes.set(xlim=(-0.02, 1.02), ylim=(-0.02, 1.02))
-    for name, band in bands.items():
-        _draw_band(axes, band, colors[name], labels[name], log, misses)
+    draw(axes.plot, chance, chance, **CHANCE)
+    for band, color, label in zip(bands, colors, labels, strict=True):
+        low, high = (np.clip(band.mean + sign * band.std, 0, 1) for sign in (-1, 1))
+        draw(axes.fill_between, band.fpr, low, high, color=color, alpha=SHADE, linewidth=0)
+        for tpr, edge in ((band.high, "maximum"), (band.low, "minimum")):
+            draw(axes.plot, band.fpr, tpr, **EDGES[edge] | {"color": color})
+        draw(axes.plot, band.fpr, band.mean, color=color, label=label)
+    axes.set(xlim=UNIT["xlim"], ylim=UNIT["ylim"], aspect="auto" if log or misses else "equal")
     if log:
         axes.set(xscale="log", xlim=(LOWEST_RATE, 1))
     if misses:
-        missed = np.concatenate([1 - band.low for band in bands.values()])
+        missed = np.concatenate([1 - band.low for band in bands])
         axes.set_yscale("log", nonpositive="clip")
         # The worst model misses one sample before it misses none: a decade below that is enough.
         axes.set_ylim(float(missed[missed > 1e-9].min()) / 10, 1.2)
-    if not (log or misses):
-        axes.set_aspect("equal")
 
 
-def _seen(fpr: Floats, tpr: Floats, log: bool, misses: bool) -> tuple[Floats, Floats]:
-    """Return x and y as drawn; a logarithmic x starts at LOWEST_RATE."""
-    if log:
-        x = np.append(LOWEST_RATE, fpr[fpr > LOWEST_RATE])
-        fpr, tpr = x, np.interp(x, fpr, tpr)
-    return fpr, 1 - tpr if misses else tpr
-
-
-def _draw_band(
-    axes: "Axes", band: RocBand, color: str, label: str, log: bool, misses: bool
-) -> None:
-    x, mean = _seen(band.fpr, band.mean, log, misses)
-    low, high = (
-        _seen(band.fpr, np.clip(edge, 0, 1), log, misses)[1]
-        for edge in (band.mean - band.std, band.mean + band.std)
-    )
-    axes.fill_between(x, low, high, color=color, alpha=0.2, linewidth=0)
-    for line, style in ((band.high, "-."), (band.low, "--")):
-        axes.plot(*_seen(band.fpr, line, log, misses), color=color, linewidth=0.8, linestyle=style)
-    axes.plot(x, mean, color=color, label=label)
-
-
-def plot_spread(
-    areas: Areas | Mapping[str, Areas],
+def bands(
+    frame: "DataFrame",
     *,
-    ylabel: str = "AUC",
-    title: str | None = None,
-    ax: "Axes | None" = None,
-) -> "Axes":
-    """Draw a box plot for each method and every model as a dot.
+    panel: str,
+    areas: "DataFrame",
+    hue: str = "method",
+    log: bool = False,
+    misses: bool = False,
+    **sheet: Any,
+) -> "Figure":
+    """Draw bands of ROC curves as `plot_band` does, in panels with the mean AUC of each `hue`.
 
-    `areas` holds values by method, or by group (a beta, a task) and method; groups then stand
-    side by side, and the legend names the methods. Boxes span the quartiles, whiskers reach the
-    farthest model within 1.5 times that; the line is the median.
-
-    >>> axes = plot_spread({"VS": [0.91, 0.93, 0.92], "VS + LCT": [0.94, 0.93, 0.95]})
-    >>> [label.get_text() for label in axes.get_xticklabels()]
-    ['VS', 'VS + LCT']
+    `frame` has "fpr", "mean", "low", "high" and "std" for each false positive rate, `areas` an
+    "auc" for each model.
     """
-    groups, nested = _groups(areas)
-    names = list(dict.fromkeys(name for group in groups.values() for name in group))
-    width = 0.8 / len(names) if nested else 0.6
-    inches = 1.5 + 0.5 * len(groups) * len(names)
-    axes = ax if ax is not None else new_axes(min(max(5.5, inches), WIDEST))
-    for position, group in enumerate(groups.values()):
-        for name, values in group.items():
-            number = names.index(name)
-            x = position + (number - (len(names) - 1) / 2) * width if nested else number
-            draw_box(axes, x, _values(name, values), width=width, color=color_of(number))
-    _name_ticks(axes, list(groups) if nested else names)
-    axes.set(ylabel=ylabel, title=title or "")
-    axes.grid(axis="y", color="0.9")
-    axes.set_axisbelow(True)
-    if nested:
-        for number, name in enumerate(names):
-            axes.plot([], [], "s", color=color_of(number), label=name)
-        axes.legend(loc="best", fontsize="small")
-    return axes
-
-
-def _name_ticks(axes: "Axes", names: list[str]) -> None:
-    axes.set_xticks(range(len(names)), names)
-    axes.set_xlim(-0.6, len(names) - 0.4)
-    place = axes.get_window_extent().width / axes.figure.dpi / len(names)
-    if max(map(len, names)) * CHARACTER > place:
-        axes.tick_params("x", rotation=30)
-        for text in axes.get_xticklabels():
-            text.set(ha="right", rotation_mode="anchor")
-
-
-def _groups(areas: Areas | Mapping[str, Areas]) -> tuple[dict[str, Areas], bool]:
-    """Return the areas by group and method, and whether they were given in groups."""
-    require_named("plot_spread", "areas by method, such as {'VS': [0.91, 0.93]}", areas)
-    inner = {name: values for name, values in areas.items() if isinstance(values, Mapping)}
-    flat = {name: values for name, values in areas.items() if not isinstance(values, Mapping)}
-    if inner and flat:
-        raise InputError(f"areas must all be in groups or none, got {list(flat)} outside")
-    if (not inner and not flat) or not all(inner.values()):
-        raise InputError("plot_spread needs areas of at least one method, got none")
-    return (inner, True) if inner else ({"": flat}, False)
-
-
-def _values(name: str, values: Sequence[float] | Floats) -> Floats:
-    try:
-        found = np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError):
-        found = np.empty(0)  # text, or lists of unequal length
-    if found.ndim != 1 or len(found) == 0 or not np.isfinite(found).all():
-        raise InputError(f"areas of {name!r} must be a list of finite numbers, got {values!r}")
-    return found
-
-
-def draw_box(
-    axes: "Axes",
-    x: float,
-    values: Sequence[float] | Floats,
-    *,
-    width: float,
-    color: str,
-    dot: float = 3.0,
-) -> None:
-    """Draw a box (quartiles, median, whiskers within 1.5 times the box) and a dot each value."""
-    from matplotlib.cbook import boxplot_stats
-    from matplotlib.patches import Polygon
-
-    # Not by Axes.boxplot: it reads all of matplotlib's settings, the backend among them, which
-    # imports pyplot, and `new_axes` would take that for somebody's wish.
-    (found,) = boxplot_stats(np.asarray(values))
-    left, right, half = x - 0.4 * width, x + 0.4 * width, 0.2 * width
-    low, high = found["q1"], found["q3"]
-    corners = [(left, low), (right, low), (right, high), (left, high)]
-    axes.add_patch(Polygon(corners, facecolor=color, edgecolor=color, alpha=0.25, zorder=2))
-    for start, end in ((low, found["whislo"]), (high, found["whishi"])):
-        axes.plot([x, x], [start, end], color=color, linewidth=1)
-        axes.plot([x - half, x + half], [end, end], color=color, linewidth=1)
-    axes.plot([left, right], [found["med"]] * 2, color="black", linewidth=1, zorder=2.1)
-    across = (np.arange(1, len(values) + 1) * GOLDEN) % 1 - 0.5
-    axes.plot(x + 0.6 * width * across, values, "o", color=color, markersize=dot, alpha=0.7)
-
-
-def plot_differences(
-    differences: Mapping[str, Sequence[float] | Floats],
-    *,
-    ylabel: str = "difference of AUC",
-    title: str | None = None,
-    ax: "Axes | None" = None,
-) -> "Axes":
-    """Draw paired differences by name, each list in rising order, around a line at 0.
-
-    >>> plot_differences({"mean": [0.01, -0.02]}).lines[1].get_ydata().tolist()
-    [-0.02, 0.01]
-    """
-    require_named(
-        "plot_differences", "differences by name, such as {'mean': [0.01, -0.02]}", differences
-    )
-    if not differences:
-        raise InputError("plot_differences needs at least one list, got none")
-    axes = ax if ax is not None else new_axes(7.5)
-    axes.axhline(0, color="0.5", linewidth=1)
-    for number, (name, values) in enumerate(differences.items()):
-        found = np.sort(_values(name, values))
-        label = f"{name}: above 0 in {int((found > 0).sum())} of {len(found)}"
-        marker = "os^Dv"[number % 5]
-        axes.plot(np.arange(1, len(found) + 1), found, marker, color=color_of(number),
-                  markersize=4, label=label)  # fmt: skip
-    axes.set(xlabel="place in rising order", ylabel=ylabel)
-    axes.set_title(title or "", fontsize="medium")
-    axes.grid(axis="y", color="0.9")
-    axes.set_axisbelow(True)
-    axes.legend(loc="best", fontsize="small")
-    return axes
+    named = MISSES if misses else RATES
+    colors, all_areas = colors_of(split(frame, hue)), split(areas, panel)
+    panels = split(frame, panel)
+    figure, all_axes = new_sheet(panels, **{"height": 3.3, **named, **sheet})
+    for name, axes in all_axes.items():
+        rows, means = split(panels[name], hue), all_areas[name].groupby(hue)["auc"].mean()
+        found = [RocBand(*own[BAND].to_numpy(float).T) for own in rows.values()]
+        labels = [f"{key}: AUC {means[key]:.4f}" for key in rows]
+        draw_bands(axes, found, [colors[key] for key in rows], labels, log, misses)
+        axes.legend(
+            loc="lower left" if misses else "upper left" if log else "lower right",
+            fontsize=SMALL, frameon=False, handlelength=0, labelcolor="linecolor",
+        )  # fmt: skip
+    shaded: Look = {"color": GRAY, "linewidth": 8, "alpha": SHADE}
+    hues: dict[str, Look] = {key: {"color": color} for key, color in colors.items()}
+    add_legend(figure, hues | EDGES | {SHADED: shaded})
+    return figure

@@ -1,25 +1,31 @@
-"""Figures from tidy frames, a row for each value: boxes, dots, lines, fits and bands in panels.
+"""Box plots, and figures from tidy frames, a row for each value: boxes, lines, fits.
 
 Columns are named as seaborn does it: `x`, `y`, what colours tell apart (`hue`), and of what there
 is a panel each (`panel`). What stands first in the frame is drawn first. What all figures can be
-told, a title above all, is in `Sheet`.
+told, a title above all, is in `new_sheet`.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from itertools import cycle, product
-from typing import TYPE_CHECKING, Any, Unpack
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import product
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from curvewise.figures.curves import COLORS, GOLDEN, draw_box
+from curvewise.base.errors import require, require_numbers, require_shape
+from curvewise.figures.curves import EDGES, Areas, require_named
 from curvewise.figures.sheets import (
+    CHANCE,
+    COLORS,
+    GRAY,
+    RATES,
     SMALL,
-    WIDTH,
+    UNIT,
     Look,
-    Sheet,
     add_legend,
+    color_of,
     colors_of,
     name_ticks,
+    new_axes,
     new_sheet,
     split,
 )
@@ -29,17 +35,120 @@ from curvewise.stats.variance import polynomial_fit
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-    from pandas import DataFrame
+    from pandas import DataFrame, Series
 
-DOT = 2.5  # size of a model in a figure that shows many
+GOLDEN = 0.6180339887498949  # its multiples spread evenly over [0, 1), however many there are
+WIDEST = 24.0  # inches of a figure
 MANY = 20  # values of x from which on dashes tell lines apart, not markers
 MARKERS = "os^Dvx"
 STYLES = ("-", "--", "-.", ":")
-GRAY = "0.4"
-CHANCE: Look = {"color": "0.8", "linewidth": 1, "zorder": 0}
-UNIT: Look = {"xlim": (-0.02, 1.02), "ylim": (-0.02, 1.02), "aspect": "equal"}
+DIAMOND: Look = {"color": "white", "marker": "D", "linestyle": "none", "markeredgecolor": "black"}
 
 Groups = Mapping[str, Mapping[str, Floats]]  # values by place on the axis, and by colour
+
+
+def plot_spread(
+    areas: Areas | Mapping[str, Areas],
+    *,
+    ylabel: str = "AUC",
+    title: str | None = None,
+    ax: "Axes | None" = None,
+) -> "Axes":
+    """Draw a box plot for each method and every model as a dot.
+
+    `areas` holds values by method, or by group (a beta, a task) and method; groups then stand
+    side by side, and the legend names the methods. Boxes span the quartiles, whiskers reach the
+    farthest model within 1.5 times that; the line is the median.
+
+    >>> axes = plot_spread({"VS": [0.91, 0.93, 0.92], "VS + LCT": [0.94, 0.93, 0.95]})
+    >>> [label.get_text() for label in axes.get_xticklabels()]
+    ['VS', 'VS + LCT']
+    """
+    require_named("plot_spread", "areas by method, such as {'VS': [0.91, 0.93]}", areas)
+    nested = [name for name, values in areas.items() if isinstance(values, Mapping)]
+    flat = [name for name in areas if name not in nested]
+    require(not (nested and flat), f"areas must all be in groups or none, got {flat} outside")
+    groups = {
+        key: _checked(values if isinstance(values, Mapping) else {key: values})
+        for key, values in areas.items()
+    }
+    names = dict.fromkeys(name for group in groups.values() for name in group)
+    colors = {name: color_of(number) for number, name in enumerate(names)}
+    inches = 1.5 + 0.5 * sum(map(len, groups.values()))
+    axes = ax if ax is not None else new_axes(min(max(5.5, inches), WIDEST))
+    _draw_groups(axes, groups, colors, dot=3.0)
+    name_ticks(axes, list(groups))
+    axes.set(ylabel=ylabel, title=title or "")
+    axes.grid(axis="y", color="0.9")
+    axes.set_axisbelow(True)
+    if nested:
+        for name, color in colors.items():
+            axes.plot([], [], "s", color=color, label=name)
+        axes.legend(loc="best", fontsize="small")
+    return axes
+
+
+def _checked(areas: Areas) -> Mapping[str, Floats]:
+    """Return the areas by method as arrays; what is no list of finite numbers is refused."""
+    require_named("plot_spread", "areas by method", areas)
+    found = {name: require_numbers(f"areas of {name!r}", v) for name, v in areas.items()}
+    for name, values in found.items():
+        require_shape(f"areas of {name!r}", values, "n")
+    return found
+
+
+def _places(groups: Groups) -> Iterator[tuple[float, str, Floats, float]]:
+    """Yield where each box stands, its name, its values, and how wide it is.
+
+    Groups stand about 0, 1, ...
+    """
+    width = min(0.8 / max(map(len, groups.values())), 0.6)
+    for position, group in enumerate(groups.values()):
+        for number, (name, values) in enumerate(group.items()):
+            x = position + (number - (len(group) - 1) / 2) * width
+            yield x, name, values, width
+
+
+def _draw_groups(
+    axes: "Axes",
+    groups: Groups,
+    colors: Mapping[str, str],
+    *,
+    dot: float = 2.5,  # size of a model in a figure that shows many
+    box: bool = True,
+    mean: bool = False,
+    diverged: bool = False,
+) -> None:
+    """Draw boxes (quartiles, median, whiskers within 1.5 times that) and a dot each value."""
+    from matplotlib.cbook import boxplot_stats
+    from matplotlib.patches import Polygon
+
+    # Not by Axes.boxplot: it reads all of matplotlib's settings, the backend among them, which
+    # imports pyplot, and `new_axes` would take that for somebody's wish.
+    for x, name, values, width in _places(groups):
+        finite, color = values[np.isfinite(values)], colors[name]
+        left, right = x - 0.4 * width, x + 0.4 * width
+        for found in boxplot_stats(finite) if box and len(finite) else ():
+            low, high = found["q1"], found["q3"]
+            corners = [(left, low), (right, low), (right, high), (left, high)]
+            axes.add_patch(Polygon(corners, facecolor=color, edgecolor=color, alpha=0.25, zorder=2))
+            for start, end in ((low, found["whislo"]), (high, found["whishi"])):
+                bar = [x, x, x - width / 5, x + width / 5]
+                axes.plot(bar, [start, end, end, end], color=color, linewidth=1)
+            axes.plot([left, right], [found["med"]] * 2, color="black", linewidth=1, zorder=2.1)
+        across = (np.arange(1, len(finite) + 1) * GOLDEN) % 1 - 0.5
+        axes.plot(x + 0.6 * width * across, finite, "o", color=color, markersize=dot, alpha=0.7)
+        if mean and len(finite):
+            axes.plot(x, finite.mean(), zorder=5, **DIAMOND)
+        if diverged and len(finite) < len(values):
+            axes.text(
+                x, 0.02, f"{len(values) - len(finite)}\ndiv.", fontsize=SMALL, color=color,
+                ha="center", va="bottom", transform=axes.get_xaxis_transform(),
+            )  # fmt: skip
+    low, high = axes.dataLim.intervaly
+    if diverged and axes.texts and low < high:  # room for them below all dots
+        axes.update_datalim([(0, low - 0.25 * (high - low))])
+        axes.autoscale_view(scalex=False)
 
 
 def boxes(
@@ -49,10 +158,11 @@ def boxes(
     y: str = "auc",
     hue: str | None = None,
     panel: str | None = None,
+    box: bool = True,
     zero: bool = False,
     mean: bool = False,
     diverged: bool = False,
-    **sheet: Unpack[Sheet],
+    **sheet: Any,
 ) -> "Figure":
     """Draw box plots side by side: a group for each `x`, a box for each `hue`, a dot for each row.
 
@@ -60,6 +170,8 @@ def boxes(
     ----------
     hue
         The same column as `x` gives every box a colour of its own.
+    box
+        Draw the boxes, not only the dots.
     zero
         Draw a line at 0, for differences.
     mean
@@ -73,121 +185,28 @@ def boxes(
     >>> [text.get_text() for text in figure.axes[0].get_xticklabels()]
     ['10', '100']
     """
-    sheet.setdefault("ylabel", "AUC")
-    colors, panels = _grouped(frame, x, y, hue, panel)
-    figure, all_axes = _group_sheet(panels, sheet)
-    diamond: Look = {
-        "color": "white",
-        "marker": "D",
-        "linestyle": "none",
-        "markeredgecolor": "black",
+    colors = colors_of(split(frame, hue)) if hue else {"": COLORS[0]}
+    panels = {
+        name: {group: _by_hue(cell, y, hue, colors) for group, cell in split(rows, x).items()}
+        for name, rows in split(frame, panel).items()
     }
+    most = max(max(2 * len(groups), sum(map(len, groups.values()))) for groups in panels.values())
+    figure, all_axes = new_sheet(panels, **{"place": 1.6 + 0.55 * most, "ylabel": "AUC", **sheet})
     for name, axes in all_axes.items():
         if zero:
             axes.axhline(0, color=GRAY, linewidth=1)
-        for at, key, values, width in places(panels[name]):
-            finite = values[np.isfinite(values)]
-            if len(finite):
-                draw_box(axes, at, finite, width=width, color=colors[key], dot=DOT)
-                if mean:
-                    axes.plot(at, finite.mean(), zorder=5, **diamond)
-        if diverged:
-            _count_diverged(axes, panels[name], colors)
-    looks: dict[str, Look] = {
-        name: {"color": c, "marker": "s", "linestyle": "none"} for name, c in colors.items()
-    }
-    named = hue is None or hue == x or len(colors) == 1
-    add_legend(figure, ({} if named else looks) | ({"mean": diamond} if mean else {}))
+        drawn = {"box": box, "mean": mean, "diverged": diverged}
+        _draw_groups(axes, panels[name], colors, dot=2.5 if box else 4, **drawn)
+        name_ticks(axes, list(panels[name]))
+    named = hue == x or len(colors) == 1
+    squares = {key: {"color": c, "marker": "s", "linestyle": "none"} for key, c in colors.items()}
+    add_legend(figure, ({} if named else squares) | ({"mean": DIAMOND} if mean else {}))
     return figure
 
 
-def dots(
-    frame: "DataFrame",
-    *,
-    x: str,
-    y: str,
-    hue: str,
-    panel: str | None = None,
-    mean: str = "mean",
-    **sheet: Unpack[Sheet],
-) -> "Figure":
-    """Draw differences around a line at 0: a dot for each row, a bar at the mean of `x` and `hue`.
-
-    `mean` is what the legend calls the bar.
-
-    >>> from pandas import DataFrame
-    >>> frame = DataFrame({"method": "CE", "way": "alone", "gain": [0.01, -0.02]})
-    >>> figure = dots(frame, x="method", y="gain", hue="way", title="One of two is better")
-    >>> figure.axes[0].get_xticklabels()[0].get_text()
-    'CE'
-    """
-    sheet.setdefault("ylabel", "difference of AUC")
-    colors, panels = _grouped(frame, x, y, hue, panel)
-    figure, all_axes = _group_sheet(panels, sheet)
-    looks: dict[str, Look] = {
-        name: {"color": color, "marker": marker, "linestyle": "none", "markersize": 4.5}
-        for (name, color), marker in zip(colors.items(), cycle(MARKERS), strict=False)
-    }
-    bar: Look = {"color": "black", "linewidth": 2}
-    for name, axes in all_axes.items():
-        axes.axhline(0, color=GRAY, linewidth=1)
-        for at, key, values, width in places(panels[name]):
-            across = (np.arange(1, len(values) + 1) * GOLDEN) % 1 - 0.5
-            axes.plot(at + 0.6 * width * across, values, alpha=0.7, **looks[key])
-            axes.plot([at - 0.4 * width, at + 0.4 * width], [np.mean(values)] * 2, **bar)
-    add_legend(figure, ({} if hue == x else looks) | {mean: bar})
-    return figure
-
-
-def _grouped(
-    frame: "DataFrame", x: str, y: str, hue: str | None, panel: str | None
-) -> tuple[dict[str, str], dict[str, Groups]]:
-    """Return the colour of each `hue`, and by panel the values of y by `x` and `hue`."""
-    colors = colors_of(split(frame, hue)) if hue else {"": colors_of(["VS"])["VS"]}
-    panels: dict[str, Groups] = {}
-    for name, rows in split(frame, panel).items():
-        groups = {group: split(cell, hue) for group, cell in split(rows, x).items()}
-        panels[name] = {
-            group: {key: cells[key][y].to_numpy(float) for key in colors if key in cells}
-            for group, cells in groups.items()
-        }
-    return colors, panels
-
-
-def _group_sheet(panels: Mapping[str, Groups], sheet: Sheet) -> "tuple[Figure, dict[str, Axes]]":
-    """Return a figure as wide as its groups need, and its panels with the groups' names."""
-    columns = min(sheet.get("columns", 3), len(panels))
-    most = max(max(2 * len(groups), sum(map(len, groups.values()))) for groups in panels.values())
-    width = WIDTH if columns > 1 else min(max(6.0, 1.6 + 0.55 * most), WIDTH)
-    figure, all_axes = new_sheet(panels, width, sheet)
-    for name, axes in all_axes.items():
-        name_ticks(axes, list(panels[name]), width / columns - 0.8)
-    return figure, all_axes
-
-
-def places(groups: Groups) -> Iterator[tuple[float, str, Floats, float]]:
-    """Yield where each box of a group stands, its name, its values, and how wide it is.
-
-    Groups stand about 0, 1, ...
-    """
-    width = min(0.8 / max(len(group) for group in groups.values()), 0.6)
-    for position, group in enumerate(groups.values()):
-        for number, (name, values) in enumerate(group.items()):
-            yield position + (number - (len(group) - 1) / 2) * width, name, values, width
-
-
-def _count_diverged(axes: "Axes", groups: Groups, colors: Mapping[str, str]) -> None:
-    lost = [(at, key, int(np.isnan(values).sum())) for at, key, values, _ in places(groups)]
-    for at, key, count in lost:
-        if count:
-            axes.text(
-                at, 0.02, f"{count}\ndiv.", transform=axes.get_xaxis_transform(), ha="center",
-                va="bottom", fontsize=SMALL, color=colors[key],
-            )  # fmt: skip
-    low, high = axes.dataLim.intervaly
-    if any(count for _, _, count in lost) and high > low:  # room for them below all dots
-        axes.update_datalim([(0, low - 0.25 * (high - low))])
-        axes.autoscale_view(scalex=False)
+def _by_hue(rows: "DataFrame", y: str, hue: str | None, names: Iterable[str]) -> dict[str, Floats]:
+    cells = split(rows, hue)
+    return {name: cells[name][y].to_numpy(float) for name in names if name in cells}
 
 
 def lines(
@@ -200,12 +219,11 @@ def lines(
     style: str | None = None,
     low: str | None = None,
     high: str | None = None,
-    shade: bool = False,
     points: "DataFrame | None" = None,
     log: bool = False,
     zero: bool = False,
     square: bool = False,
-    **sheet: Unpack[Sheet],
+    **sheet: Any,
 ) -> "Figure":
     """Draw a line for each `hue`, with markers, or with dashes where there are too many points.
 
@@ -214,7 +232,7 @@ def lines(
     style
         A column whose values dashes and markers tell apart, within a colour.
     low, high
-        Columns of how far the bar at each point reaches; `shade` draws a range in their place.
+        Columns of how far the bar at each point reaches.
     points
         Rows with the same columns that are marked by a large dot, and by their "text" if any.
     log
@@ -230,11 +248,9 @@ def lines(
     >>> [text.get_text() for text in figure.axes[0].get_xticklabels()]
     ['5', '50']
     """
-    sheet.setdefault("xlabel", x)
-    sheet.setdefault("ylabel", y)
     panels, colors = split(frame, panel), colors_of(split(frame, hue))
-    width = (6.0, 8.5, WIDTH)[min(sheet.get("columns", 3), len(panels), 3) - 1]
-    figure, all_axes = new_sheet(panels, width, sheet)
+    figure, all_axes = new_sheet(panels, **{"xlabel": x, "ylabel": y, **sheet})
+    bars = [low, high] if low and high else []
     crowded = frame[x].nunique() > MANY
     marked = not crowded or (points is not None and hue in points)
     looks: dict[str, Look] = {
@@ -245,7 +261,6 @@ def lines(
         }
         for number, name in enumerate(split(frame, style or hue))
     }
-    middle, bars = (len(colors) - 1) / 2, low and high and not shade
     for name, axes in all_axes.items():
         if square:
             axes.plot([0, 1], [0, 1], **CHANCE)
@@ -254,32 +269,25 @@ def lines(
             axes.axhline(0, color=GRAY, linewidth=1)
         for key, own in split(panels[name], hue).items():
             # Moved apart a little, so that bars of lines at the same x are seen.
-            moved = 1.06 ** (list(colors).index(key) - middle) if bars and log else 1.0
+            moved = 1.06 ** (list(colors).index(key) - (len(colors) - 1) / 2) if bars and log else 1
             for dash, part in split(own, style).items():
-                look = {**looks[dash if style else key], "color": colors[key], "markersize": 4}
-                ends = part[[low, high]].to_numpy(float).T if low and high else None
-                look["markevery"] = [] if crowded else None
-                _draw_line(axes, part[x] * moved, part[y], ends, shade, look)
+                reach = part[bars].sub(part[y], axis=0).abs().to_numpy().T if bars else None
+                axes.errorbar(
+                    part[x] * moved, part[y], yerr=reach,
+                    capsize=2, markersize=4, markevery=[] if crowded else None,
+                    **looks[dash if style else key] | {"color": colors[key]},
+                )  # fmt: skip
         if points is not None:
             _mark(axes, split(points, panel)[name], x, y, hue, looks)
-        if log:
-            _log_ticks(axes, sorted(panels[name][x].unique()))
+        ticks = sorted(panels[name][x].unique()) if log else []
+        axes.set_xscale("log" if log else "linear")
+        if 0 < len(ticks) <= MANY // 2:
+            axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
+            axes.set_xticks([], minor=True)
     if style:
         looks = {name: {"color": color} for name, color in colors.items()} | looks
     add_legend(figure, looks if len(looks) > 1 else {})
     return figure
-
-
-def _draw_line(
-    axes: "Axes", x: Any, y: Any, ends: Floats | None, shade: bool, look: Mapping[str, Any]
-) -> None:
-    if ends is None or shade:
-        axes.plot(x, y, **look)
-    if ends is not None and shade:
-        axes.fill_between(x, *ends, color=look["color"], alpha=0.15, linewidth=0)
-    elif ends is not None:
-        reach = np.abs(ends - np.asarray(y))
-        axes.errorbar(x, y, yerr=reach, capsize=2, linewidth=1.2, **look)
 
 
 def _mark(
@@ -288,9 +296,8 @@ def _mark(
     """Draw a large dot for each row, as its `hue` is drawn if it has one, and its text."""
     large: Look = {"linestyle": "none", "markersize": 8, "markeredgecolor": "black", "zorder": 3}
     for key, own in split(rows, hue if hue in rows else None).items():
-        axes.plot(
-            own[x], own[y], **{"color": "black", "marker": "o", **looks.get(key, {}), **large}
-        )
+        look = looks.get(key, {"color": "black", "marker": "o"})
+        axes.plot(own[x], own[y], **look | large)
     for _, row in rows.iterrows() if "text" in rows else ():
         axes.annotate(
             row["text"], (row[x], row[y]), (-14, 34), textcoords="offset points", ha="center",
@@ -298,30 +305,15 @@ def _mark(
         )  # fmt: skip
 
 
-def _log_ticks(axes: "Axes", values: Sequence[float]) -> None:
-    axes.set_xscale("log")
-    if len(values) <= MANY // 2:
-        axes.set_xticks(values, [f"{value:g}" for value in values])
-        axes.set_xticks([], minor=True)
-
-
-def fits(
-    frame: "DataFrame", *, x: Sequence[str], y: Mapping[str, str], **sheet: Unpack[Sheet]
-) -> "Figure":
+def fits(frame: "DataFrame", *, x: Sequence[str], y: Mapping[str, str], **sheet: Any) -> "Figure":
     """Draw each column of y against each of x, a row of panels each, with a degree-2 fit and R2.
 
     `y` holds what each of its columns is called.
-
-    >>> from pandas import DataFrame
-    >>> frame = DataFrame({"tau": [0.0, 1.0, 2.0], "auc": [0.0, 0.1, 0.4]})
-    >>> fits(frame, x=["tau"], y={"auc": "AUC"}, title="tau explains AUC").axes[0].get_title()
-    '$R^2$ = 1.00'
     """
-    sheet.setdefault("height", 2.2)
-    names = [f"{row} {column}" for row in y for column in x]
-    figure, panels = new_sheet(names, WIDTH, {**sheet, "columns": len(x)})
-    below = list(y)[-1]
-    for (row, column), axes in zip(product(y, x), panels.values(), strict=True):
+    places = list(product(y, x))
+    names = [f"{row} {column}" for row, column in places]
+    figure, panels = new_sheet(names, **{"height": 2.2, **sheet, "columns": len(x)})
+    for (row, column), axes in zip(places, panels.values(), strict=True):
         along, values = frame[column].to_numpy(float), frame[row].to_numpy(float)
         fit = polynomial_fit(along[:, None], values)
         grid = np.linspace(along.min(), along.max(), 101)
@@ -329,6 +321,30 @@ def fits(
         axes.plot(grid, fit.at(grid[:, None]), color=COLORS[1], linewidth=2.2)
         known = np.isfinite(fit.r2)
         axes.set_title(f"$R^2$ = {fit.r2:.2f}" if known else "no variance", fontsize="medium")
-        axes.set_xlabel(column if row == below else "")
+        axes.set_xlabel(column if row == list(y)[-1] else "")
         axes.set_ylabel(y[row] if column == x[0] else "")
+    return figure
+
+
+def distribution(
+    band: "DataFrame", areas: "Series[float]", *, level: float = 0.95, **sheet: Any
+) -> "Figure":
+    """Draw many models: their ROC curves as a band on the left, their AUC as a box on the right.
+
+    `band` has "fpr", "mean", "minimum", "maximum", and the ends "lower", "upper" of the range
+    that holds `level` of the models.
+    """
+    names = ("ROC curves", f"AUC of {len(areas)} models")
+    figure, panels = new_sheet(names, **{"height": 3.8, "place": 4.0, **sheet})
+    left, right = panels.values()
+    left.plot([0, 1], [0, 1], **CHANCE)
+    looks = {name: look | {"color": COLORS[0]} for name, look in {"mean": {}, **EDGES}.items()}
+    for name, look in looks.items():
+        left.plot(band["fpr"], band[name], **look)
+    shade: Look = {"color": COLORS[0], "alpha": 0.25}
+    left.fill_between(band["fpr"], band["lower"], band["upper"], linewidth=0, **shade)
+    left.set(**RATES, **UNIT)
+    _draw_groups(right, {"": {"": areas.to_numpy(float)}}, {"": COLORS[0]})
+    right.set(ylabel="AUC", xticks=[], xlim=(-0.6, 0.6))
+    add_legend(figure, looks | {f"{100 * level:g} % of models": {**shade, "linewidth": 8}})
     return figure

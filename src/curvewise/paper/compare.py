@@ -10,7 +10,9 @@ import pandas as pd
 
 from curvewise.base.errors import InputError, did_you_mean
 from curvewise.base.files import write_json
-from curvewise.figures.curves import bare_axes, figure_of, plot_band, plot_spread
+from curvewise.figures.curves import plot_band
+from curvewise.figures.frames import plot_spread
+from curvewise.figures.sheets import new_axes, save
 from curvewise.losses.registry import METHODS
 from curvewise.report.page_answer import answer
 from curvewise.stats.areas import CELL, by_method
@@ -131,16 +133,13 @@ def draw(models: pd.DataFrame, folder: Path) -> list[Path]:
     where = task if isnan(beta) else f"{task}, beta = {beta:g}"
     title = f"{where}, {seeds} subsample{'s' if seeds > 1 else ''}"
     spread = _areas(ended)
-    bands = plot_band(roc_bands(models), areas=spread, title=title, ax=bare_axes())
+    bands = plot_band(roc_bands(models), areas=spread, title=title, ax=new_axes(bare=True))
     by_seed = {f"seed = {seed}": _areas(own) for seed, own in ended.groupby("seed", sort=False)}
-    boxes = (
-        plot_spread(by_seed, title=title, ax=bare_axes(9.0))
-        if seeds > 1
-        else plot_spread(spread, title=title, ax=bare_axes())
-    )
+    axes = new_axes(9.0 if seeds > 1 else 5.5, bare=True)
+    boxes = plot_spread(by_seed if seeds > 1 else spread, title=title, ax=axes)
     files = []
     for name, axes in (("roc_bands.png", bands), ("auc_spread.png", boxes)):
-        figure_of(axes).savefig(folder / name, dpi=150)
+        save(axes, folder / name)
         files.append(folder / name)
     return files
 

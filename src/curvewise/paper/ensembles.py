@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 from scipy.stats import rankdata
 
-from curvewise.figures.frames import dots, lines
+from curvewise.figures.frames import boxes, lines
 from curvewise.paper.experiment import Claim, Data, Experiment, Measured, Reading, within
 from curvewise.paper.imbalance import CAT_DOG
 from curvewise.paper.measures import VS, gain, title_of
@@ -251,12 +251,14 @@ def _draw_methods(data: Data, **sheet: Any) -> Any:
     rows = data[""].melt(["task", "method"], WAYS, "way", "auc")
     reference = data[""].loc[data[""]["method"] == VS].set_index("task")["alone"]
     rows["gain"] = rows["auc"] - rows["task"].map(reference)
-    return dots(
+    return boxes(
         rows.dropna(subset="gain"),
         x="method",
         y="gain",
         hue="way",
-        mean="mean over tasks",
+        box=False,
+        zero=True,
+        mean=True,
         ylabel="AUC less that of VS, alone",
         **sheet,
     )

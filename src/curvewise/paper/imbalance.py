@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from curvewise.figures.bands import bands
+from curvewise.figures.curves import bands
 from curvewise.figures.frames import boxes, lines
 from curvewise.paper.experiment import AREAS, Claim, Data, Experiment, Measured, Reading
 from curvewise.paper.measures import (

@@ -10,7 +10,7 @@ import pandas as pd
 from scipy.special import expit
 
 from curvewise.figures.frames import lines
-from curvewise.figures.landscapes import plot_landscapes
+from curvewise.figures.landscapes import landscapes
 from curvewise.losses.family import LinearDensity
 from curvewise.losses.landscape import (
     BreakEven,
@@ -64,8 +64,8 @@ def landscapes_from(data: Data) -> dict[str, Landscape]:
 
 def _draw_landscapes(data: Data, *, panels: Sequence[str], title: str, caption: str) -> Any:
     found = landscapes_from(data)
-    about = f"{title}\n{caption} beta = {BETA}; where not said cross-entropy; white: equal cost"
-    return plot_landscapes({name: found[name] for name in panels}, columns=3, title=about)
+    about = f"{caption} beta = {BETA}; where not said cross-entropy; white: equal cost"
+    return landscapes({name: found[name] for name in panels}, title=title, caption=about)
 
 
 def _off(data: Data, name: str, column: str, expected: Any) -> Measured:

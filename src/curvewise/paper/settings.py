@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from curvewise.figures.bands import distribution
-from curvewise.figures.frames import boxes, fits, lines
+from curvewise.figures.frames import boxes, distribution, fits, lines
 from curvewise.paper.experiment import (
     AREAS,
     SETTINGS,

@@ -8,7 +8,8 @@ from typing import Any
 
 from curvewise.base.errors import InputError, require
 from curvewise.base.machine import this_command
-from curvewise.figures.curves import bare_axes, figure_of, plot_roc
+from curvewise.figures.curves import plot_roc
+from curvewise.figures.sheets import new_axes, save
 from curvewise.models.evaluate import Evaluation, MeasuredPart, estimator_scores, measured_part
 from curvewise.models.operating import threshold_text, trained_point
 from curvewise.models.predict import Levels, at_levels
@@ -74,8 +75,9 @@ def write_model_report(
 
 def draw_roc(measured: Evaluation, title: str, folder: Path) -> None:
     """Draw the ROC curve with the chosen or given operating point as roc.png."""
-    axes = plot_roc({"test": measured.curve}, points=[measured.point], title=title, ax=bare_axes())
-    figure_of(axes).savefig(folder / "roc.png", dpi=150)
+    axes = new_axes(bare=True)
+    plot_roc({"test": measured.curve}, points=[measured.point], title=title, ax=axes)
+    save(axes, folder / "roc.png")
 
 
 def model_page(

@@ -13,7 +13,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from curvewise.base.machine import VERSION
-from curvewise.figures.curves import COLORS
+from curvewise.figures.sheets import COLORS
 from curvewise.report.page_answer import (
     answer,
     class_counts,
