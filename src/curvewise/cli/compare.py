@@ -71,6 +71,8 @@ def compare(
     require_folder(out)
     changes = _changes(preset, change)  # before a long read of data
     task = loaded_task(source, data, beta=beta)
+    images = embed is None or task.kind == "image"
+    require(images, f"--embed needs images, got {task.name} with {task.kind}")
     from curvewise.paper.compare import compare as read_comparison, comparison_spec
     from curvewise.report.from_store import write_store_report
     from curvewise.report.page import PAGE

@@ -1,0 +1,290 @@
+"""The commands as a person types them: files, JSON for machines, words of warning, help."""
+
+import io
+import json
+import signal
+import subprocess
+import sys
+import warnings
+from contextlib import contextmanager
+
+import numpy as np
+import pandas as pd
+import pytest
+from PIL import Image
+
+import curvewise as cw
+from command_line import ROWS, command, done, people, pictures
+from curvewise.cli import main as cli, models as commands
+from curvewise.data.cache import cached_images
+
+QUICK = ("--set", "epochs=3")
+
+
+def test_train_evaluate_and_predict_a_table(tmp_path):
+    frame = people(patient=np.arange(ROWS) // 2)
+    frame.to_csv(tmp_path / "people.csv", index=False)
+    source, out = f"table:{tmp_path / 'people.csv'}", tmp_path / "model"
+    words = ("train", source, "--target", "outcome", "--group", "patient", "--out", out)
+    metrics = json.loads(done(*words, "--preset", "tabular", *QUICK, "--json"))
+    assert 0 <= metrics["auc"]["low"] <= metrics["auc"]["auc"] <= metrics["auc"]["high"] <= 1
+    assert sorted(p.name for p in out.iterdir()) == ["metrics.json", "model.safetensors", "roc.png"]
+    assert json.loads((out / "metrics.json").read_text()) == metrics
+    assert Image.open(out / "roc.png").size[0] > 500
+    model = ("--model", out / "model.safetensors")
+    found = json.loads(done("evaluate", source, *model, "--json"))
+    assert found["auc"] == metrics["auc"]  # the same test part, by the same seed
+    found = json.loads(done("evaluate", source, *model, "--all-rows", "--json"))
+    assert found["n_positive"] == 30
+    assert "chosen on these data" in done("evaluate", source, *model, "--max-fpr", "0.1")
+    answers = ("predict", tmp_path / "people.csv", *model, "--out", tmp_path / "answers.csv")
+    printed = json.loads(done(*answers, "--calibrated", "--max-fpr", "0.1", "--json"))
+    found = pd.read_csv(tmp_path / "answers.csv")
+    assert len(found) == ROWS
+    assert found["positive"].sum() == printed["positive"]
+    assert found["probability"].between(0, 1).all()
+    assert set(found["class"]) <= {"ill", "well"}
+
+
+def test_the_reduction_can_be_chosen(tmp_path):
+    words = ("train", "digits:8", "--beta", "20", "--omega", "0.9", *QUICK)
+    done(*words, "--out", tmp_path / "a")
+    done(*words, "--out", tmp_path / "b", "--reduction", "expected_mean")
+    first, second = (cw.load(tmp_path / name / "model.safetensors") for name in "ab")
+    assert first.objective.reduction == "weighted_mean"
+    assert second.objective.reduction == "expected_mean"
+    x = cw.load_task("digits:8").x_test
+    assert not np.allclose(first.scores(x), second.scores(x))
+
+
+def test_a_folder_of_images_trains_a_small_cnn(place, tmp_path):
+    words = ("train", f"folder:{place / 'parts'}", "--image-size", "16", "--out", tmp_path / "m")
+    done(*words, "--cache-dir", tmp_path / "cache", *QUICK, "--set", "augment=crop-flip")
+    assert cw.load(tmp_path / "m" / "model.safetensors").class_names == ("sound", "crack")
+
+
+def test_ctrl_c_leaves_a_run_that_resumes_to_the_same_bits(tmp_path, monkeypatch):
+    whole, out = tmp_path / "whole", tmp_path / "out"
+    words = ("train", "digits:3", "--beta", "20", *QUICK)
+    done(*words, "--out", whole)
+    original = commands.training_bar
+
+    @contextmanager
+    def interrupting():
+        with original() as update:
+
+            def both(progress):
+                update(progress)
+                if progress.step == 5:
+                    signal.raise_signal(signal.SIGINT)
+
+            yield both
+
+    monkeypatch.setattr(commands, "training_bar", interrupting)
+    ended = command(*words, "--out", out)
+    assert ended.code == 130
+    assert "stopped after 5 steps; go on with --resume" in ended.err
+    monkeypatch.setattr(commands, "training_bar", original)
+    ended = command(*words, "--out", out)
+    assert ended.code == 2
+    assert "of a stopped run; go on with --resume" in ended.err
+    done(*words, "--out", out, "--resume")
+    x = cw.load(whole / "model.safetensors").network.state_dict()
+    y = cw.load(out / "model.safetensors").network.state_dict()
+    assert all((x[name] == y[name]).all() for name in x)
+    assert not (out / "state.safetensors").exists()
+
+
+def every_command():
+    groups = [("", cli.app)]
+    groups += [(f"{each.name} ", each.typer_instance) for each in cli.app.registered_groups]
+    for start, group in groups:
+        for each in group.registered_commands:
+            yield start + (each.name or each.callback.__name__)
+
+
+def test_every_command_has_help_with_an_example():
+    known = {"train", "evaluate", "predict", "embed", "data list", "data check", "data clean"}
+    assert known <= set(every_command())
+    for words in every_command():
+        printed = done(*words.split(), "--help")
+        assert " ".join(printed.split()).count(f"curvewise {words} ") >= 2  # usage, and an example
+
+
+@pytest.mark.parametrize("words", ["", "sweep", "data", "--help", "sweep run --help"])
+def test_help_goes_to_standard_output(words):
+    ended = command(*words.split())
+    assert ended.code == (0 if "--help" in words else 2)
+    assert "Usage: curvewise" in ended.out
+    assert ended.err == ""
+
+
+def test_the_version_and_the_module_itself():
+    assert command("--version") == (0, f"curvewise {cw.__version__}\n", "")
+    words = [sys.executable, "-m", "curvewise", "--version"]
+    found = subprocess.run(words, check=True, capture_output=True, text=True)
+    assert found.stdout == f"curvewise {cw.__version__}\n"
+
+
+def test_data_commands(tmp_path):
+    listed = json.loads(done("data", "list", "--json"))
+    assert {"digits", "table", "cifar10"} <= {source["name"] for source in listed}
+    checked = json.loads(done("data", "check", "digits:8", "--beta", "100", "--json"))
+    assert checked["train"] == [811, 8]
+    assert "digits:8" in done("data", "check", "digits:8")
+    printed = done("data", "list", "--data-dir", tmp_path)  # addresses stay whole
+    assert f"{tmp_path}/cifar-10-batches-py" in printed
+    assert "https://www.kaggle.com/c/dogs-vs-cats/data" in printed
+
+
+@pytest.fixture
+def cache(tmp_path):
+    """A folder with one cache in it."""
+    Image.new("RGB", (8, 8)).save(tmp_path / "photo.png")
+    cached_images([tmp_path / "photo.png"], 8, tmp_path / "cache")
+    return tmp_path / "cache"
+
+
+def test_data_clean_lists_and_removes_when_told_to(cache, monkeypatch):
+    (folder,) = cache.iterdir()
+    clean = ("data", "clean", "--cache-dir", cache)
+    printed = done(*clean)
+    assert folder.name in printed
+    assert "nothing removed; --yes removes them" in printed
+    listed = json.loads(done(*clean, "--json"))
+    assert [item["name"] for item in listed["caches"]] == [folder.name]
+    assert listed["bytes"] == sum(file.stat().st_size for file in folder.iterdir())
+    assert listed["freed"] == 0
+    done(*clean, "--older-than", "1", "--yes")
+    assert folder.exists()
+    assert json.loads(done(*clean, "--yes", "--json"))["freed"] == listed["bytes"]
+    assert list(cache.iterdir()) == []
+    assert done(*clean) == f"0 caches, 0.00 MB, in {cache}\n"
+    monkeypatch.setenv("XDG_CACHE_HOME", str(cache))
+    assert json.loads(done("data", "clean", "--json"))["caches"] == []
+    assert list(cache.iterdir()) == []
+
+
+@pytest.mark.parametrize(("answer", "code", "left"), [("y\n", 0, 0), ("n\n", 0, 1), ("", 1, 1)])
+def test_data_clean_asks_a_person(cache, monkeypatch, answer, code, left):
+    terminal = io.StringIO(answer)
+    terminal.isatty = lambda: True
+    monkeypatch.setattr(sys, "stdin", terminal)
+    ended = command("data", "clean", "--cache-dir", cache)
+    assert ended.code == code
+    assert "Remove them?" in ended.out
+    assert ended.err.strip() == ("Aborted." if code else "")
+    assert len(list(cache.iterdir())) == left
+
+
+def test_lambda_outside_the_trained_range_warns_once(place, tmp_path):
+    out = tmp_path / "scores.csv"
+    for words in (
+        ["evaluate", f"table:{place / 'good.csv'}", "--json"],
+        ["predict", place / "good.csv", "--json", "--out", out, "--overwrite"],
+        ["predict", place / "parts", "--json", "--out", out, "--overwrite"],
+    ):
+        model = place / ("photos" if place / "parts" in words else "people")
+        ended = command(*words, "--model", model, "--tau", "9")
+        assert ended.code == 0
+        json.loads(ended.out)
+        text = "tau = 9 is outside the range [0, 3] that this model was trained on"
+        assert ended.err == f"curvewise: warning: {text}\n"
+        assert command(*words, "--model", model, "--tau", "2").err == ""
+
+
+def test_what_goes_on_but_should_be_known_is_one_line(place, tmp_path):
+    """A command, and the warning that it gives."""
+    model = ("--model", place / "people", "--out", tmp_path / "answers.csv", "--overwrite")
+    table = ("--target", "outcome", "--set", "epochs=1", "--out", tmp_path / "model")
+    short = ("--set", "film_init=paper")  # which has learnt nothing after an epoch
+    for words, warning in (
+        (("predict", place / "good.csv", *model), ""),
+        (
+            ("predict", place / "elsewhere.csv", *model),
+            f"rows have categories that the training data had none of: 'city' ({ROWS}, for "
+            "instance 'Paris')",
+        ),
+        (
+            ("predict", place / "good.csv", *model, "--calibrated"),
+            "this model's probabilities are biased, by training with the reduction weighted_mean; "
+            "to trust them, train with --reduction expected_mean",
+        ),
+        (
+            ("data", "check", f"table:{place / 'gaps.csv'}", "--target", "outcome"),
+            f"21 of {ROWS} rows of table:gaps.csv are left out: they have no 'outcome'",
+        ),
+        (
+            ("train", f"table:{place / 'numbered.csv'}", *table),
+            "column 'code' is dropped: 240 categories in 240 rows",
+        ),
+        (
+            ("train", f"table:{place / 'good.csv'}", *table[:-1], tmp_path / "never", *short,
+             "--cost-ratio", 0.01),
+            "by a cost ratio of 0.01 on the test part nothing is called positive, nor will predict",
+        ),
+    ):  # fmt: skip
+        ended = command(*words)
+        assert ended.code == 0, ended.err
+        assert ended.err == (f"curvewise: warning: {warning}\n" if warning else "")
+    assert cw.load(tmp_path / "model" / "model.safetensors").spec.in_shape == (4,)
+    source = f"table:{place / 'good.csv'}"
+    found = json.loads(done("evaluate", source, "--model", tmp_path / "never", "--json"))
+    point = found["at_threshold"]
+    assert (point["threshold"], point["tpr"], point["fpr"]) == (None, 0.0, 0.0)
+
+
+def test_a_few_broken_images_are_named_and_left_out(tmp_path):
+    parts = pictures(tmp_path / "parts", crack=30, sound=130)
+    (parts / "sound" / "7.png").write_bytes(b"")
+    cache = ("--image-size", "4", "--cache-dir", tmp_path / "cache")
+    ended = command("data", "check", f"folder:{parts}", *cache, "--json")
+    assert ended.code == 0
+    assert sum(json.loads(ended.out)["train"] + json.loads(ended.out)["test"]) == 159
+    assert ended.err.startswith("curvewise: warning: folder:parts: 1 of 160 images unreadable: ")
+    assert f"{parts}/sound/7.png (the file is empty)" in ended.err
+    assert ended.err.count("\n") == 1
+
+
+def test_missing_numbers_of_a_table_are_values_like_others(place, tmp_path):
+    gaps = people()
+    gaps.loc[::7, "age"] = np.nan
+    gaps.to_csv(tmp_path / "gaps.csv", index=False)
+    quick = ("--target", "outcome", "--set", "epochs=1", "--out", tmp_path / "model")
+    done("train", f"table:{tmp_path / 'gaps.csv'}", *quick)
+    answers = tmp_path / "scores.csv"
+    done("predict", tmp_path / "gaps.csv", "--model", tmp_path / "model", "--out", answers)
+    assert np.isfinite(pd.read_csv(answers)["score"]).all()
+
+
+def test_evaluate_uses_the_threshold_that_train_chose(place):
+    words = ("evaluate", f"table:{place / 'good.csv'}", "--model", place / "people")
+    told = "the threshold is FPR at most 0.1 on the model's test part, by train\n"
+    assert told in done(*words)
+    assert "the threshold is the default; that of FPR at most 0.1" in done(*words, "--tau", 1)
+    assert "the threshold is given" in done(*words, "--threshold", 1)
+
+
+def test_a_path_without_its_source(place, monkeypatch):
+    monkeypatch.chdir(place)
+    ended = command("train", "good.csv", "--target", "outcome")
+    assert ended.code == 2
+    assert ended.err.endswith("got 'good.csv'; did you mean 'table:good.csv'?\n")
+
+
+def test_the_same_warning_is_shown_once_a_command(capsys):
+    for _ in range(2):
+        with cli._plain_warnings():
+            warnings.simplefilter("always")  # what comes of filters that other libraries touch
+            for number in (1, 2, 1, 2):
+                warnings.warn(f"the same {number}", stacklevel=1)
+    line = "curvewise: warning: the same {}\n"
+    assert capsys.readouterr().err == 2 * (line.format(1) + line.format(2))
+
+
+def test_warnings_for_developers_stay_what_they_are():
+    def deprecated() -> None:
+        warnings.warn("old", DeprecationWarning, stacklevel=1)
+
+    with pytest.warns(DeprecationWarning, match="old"), cli._plain_warnings():
+        deprecated()
