@@ -119,9 +119,9 @@ def require_type(name: str, value: object, *kinds: type) -> None:
 
     >>> require_type("point", (0.1, 0.9), tuple, list)
     """
-    wanted = " or ".join(kind.__name__ for kind in kinds)
-    fits = isinstance(value, kinds)
-    require(fits, f"{name} must be of type {wanted}, got {type(value).__name__}")
+    if not isinstance(value, kinds):
+        wanted = " or ".join(kind.__name__ for kind in kinds)
+        raise InputError(f"{name} must be of type {wanted}, got {type(value).__name__}")
 
 
 def require_one_of(**values: Any) -> str:

@@ -208,8 +208,8 @@ class LossFamily:
         """Return lambda, shape (d,), at the given values: ``family.at(tau=3.0)``."""
         entries = f"lambda of this family has the entries {list(self.drawn)}"
         for name in values:
-            near = did_you_mean(name, self.drawn)
-            require(name in self.drawn, f"{entries}, got {name!r}{near}")
+            if name not in self.drawn:
+                raise InputError(f"{entries}, got {name!r}{did_you_mean(name, self.drawn)}")
         require(len(values) == len(self.drawn), f"{entries}, got {values}")
         return torch.tensor([require_setting(name, values[name]) for name in self.drawn])
 

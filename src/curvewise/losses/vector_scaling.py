@@ -15,6 +15,7 @@ majority, it is the paper's
 """
 
 from collections.abc import Sequence
+from functools import partial
 
 import torch
 import torch.nn.functional as F
@@ -139,15 +140,18 @@ class VSLoss(nn.Module):
         self.gamma = require_number("gamma", gamma, 0)
         self.tau = require_number("tau", tau, 0)
         self.reduction = require_choice("reduction", reduction, REDUCTIONS)
+        settings = (self.class_counts, self.omega, self.gamma, self.tau)
+        self._factors_like = partial(remembered_factors, *settings)
+        self._factors = self._factors_like(torch.zeros(()))
 
     def forward(self, logits: Tensor, target: Tensor) -> Tensor:
         """Return the loss of logits (..., n, C) against target (n,) or (..., n)."""
         check_logits(logits, len(self.class_counts))
-        logits = at_least_float32(logits)
-        factors = remembered_factors(
-            self.class_counts, self.omega, self.gamma, self.tau, like=logits
-        )
-        return scaled_cross_entropy(logits, target.long(), factors, self.reduction)
+        scale = self._factors.scale
+        if scale.dtype != logits.dtype or scale.device != logits.device:
+            logits = at_least_float32(logits)
+            self._factors = self._factors_like(logits)
+        return scaled_cross_entropy(logits, target.long(), self._factors, self.reduction)
 
     def extra_repr(self) -> str:
         """Show the settings in ``print(module)``."""

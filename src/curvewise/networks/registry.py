@@ -263,9 +263,11 @@ def _entry(name: str, options: dict[str, Any]) -> Entry:
         )
     known = NETWORKS[name].options or ()
     for option in options:
-        wrong = f"got {option!r}{did_you_mean(option, known)}"
-        takes = f"{name} takes these options: {', '.join(known) or 'none'}"
-        require(option in known, f"{takes}; {wrong}")
+        if option not in known:
+            raise InputError(
+                f"{name} takes these options: {', '.join(known) or 'none'}; got {option!r}"
+                f"{did_you_mean(option, known)}"
+            )
     return NETWORKS[name]
 
 

@@ -61,21 +61,21 @@ def check_scored(y: Labels, score: Scores, weight: Scores | None = None) -> Scor
     same = labels.ndim == 1 and labels.shape == scores.shape
     require(same, f"y and score must be lists of the same length, got shapes {shapes}")
     require(len(labels), "y and score must not be empty, got length 0")
-    positive, negative = labels == 1, labels == 0
-    valid = positive | negative
-    if not valid.all():
-        first = int(np.argmin(valid))
+    positive = labels if labels.dtype == np.bool_ else labels == 1
+    n_positive, n_negative = np.count_nonzero(positive), np.count_nonzero(labels == 0)
+    if n_positive + n_negative != len(labels):
+        first = int(np.argmax((labels != 0) & ~positive))
         value = labels[first : first + 1].tolist()[0]
         raise InputError(f"y must hold only 0 and 1, got {value!r} at position {first}")
     only = f"only {int(positive[0])} ({len(labels)} samples)"
-    require(positive.any() and negative.any(), f"y must hold both classes, got {only}")
+    require(n_positive and n_negative, f"y must hold both classes, got {only}")
     scores = finite("score", scores)
     if weight is None:
         return Scored(positive, scores, None)
     weights = finite("weight", to_array(weight)).astype(np.float64)
     require_shape("weight", weights, len(scores))
     require_number("the least weight", weights.min(), 0)
-    lighter = min(weights[positive].sum(), weights[negative].sum())
+    lighter = min(weights[positive].sum(), weights[~positive].sum())
     require(lighter > 0, "weight must be positive for some sample of each class, got 0 for all")
     kept = weights > 0
     return Scored(positive[kept], scores[kept], weights[kept])
