@@ -15,19 +15,16 @@ from curvewise.data.tables import digits
 from curvewise.data.task import SourceOptions, Task
 
 
-@pytest.mark.parametrize("source", SOURCES.values(), ids=lambda source: source.name)
-def test_every_source_has_its_function(source: object) -> None:
-    module = importlib.import_module(f"curvewise.data.{source.module}")
-    function = getattr(module, source.name.replace("-", "_"))
-    assert function.__module__ == module.__name__
-    assert function.__doc__
-
-
-def test_the_issues_sources_are_all_there() -> None:
+def test_every_source_is_there_and_has_its_function() -> None:
     assert set(SOURCES) == {
         *("digits", "fashion-mnist", "cifar10", "cifar100", "dogs-vs-cats", "melanoma"),
         *("folder", "table", "npz", "keel", "openml"),
     }
+    for source in SOURCES.values():
+        module = importlib.import_module(f"curvewise.data.{source.module}")
+        function = getattr(module, source.name.replace("-", "_"))
+        assert function.__module__ == module.__name__
+        assert function.__doc__
 
 
 def test_sources_are_loaded_when_they_are_used() -> None:
@@ -66,13 +63,13 @@ def test_every_option_reaches_the_source(monkeypatch: pytest.MonkeyPatch, tmp_pa
     assert seen == [("a:b", SourceOptions(**given))]
 
 
-@pytest.mark.parametrize("source", SOURCES.values(), ids=lambda source: source.name)
-def test_settings_without_effect_are_refused(source: object) -> None:
-    for name in set(LIMITED) - set(source.takes):
-        with pytest.raises(InputError) as caught:
-            load_task(source.example, **{name: 64})
-        option = name.replace("_", "-")
-        assert str(caught.value) == f"{source.name} must be read without --{option}, got '64'"
+def test_settings_without_effect_are_refused() -> None:
+    for source in SOURCES.values():
+        for name in set(LIMITED) - set(source.takes):
+            with pytest.raises(InputError) as caught:
+                load_task(source.example, **{name: 64})
+            option = name.replace("_", "-")
+            assert str(caught.value) == f"{source.name} must be read without --{option}, got '64'"
 
 
 def test_where_files_are_looked_for(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -84,9 +81,6 @@ def test_where_files_are_looked_for(monkeypatch: pytest.MonkeyPatch, tmp_path: P
     assert load_task("table:t.csv", target="y", data_dir=tmp_path).x_train.shape == (16, 1)
     monkeypatch.setenv("CURVEWISE_DATA", str(tmp_path))
     assert load_task("table:t.csv", target="y").x_train.shape == (16, 1)
-
-
-def test_where_caches_are(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     assert SourceOptions(cache_dir="a").cache_folder == Path("a")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     assert SourceOptions().cache_folder == tmp_path / "curvewise"
@@ -140,8 +134,6 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ),
         ("table:data.csv", {"target": "state", "positive": "il"}, "'il'; did you mean 'ill'?"),
         ("digits:10", {}, "digits:D must name a digit from 0 to 9, got '10'"),
-        ("digits:eight", {}, "got 'eight'"),
-        ("digits:-1", {}, "got '-1'"),
         ("digits:123", {}, "got '123'"),
         (
             "folder:gone",
