@@ -49,27 +49,22 @@ def test_many_rows_are_mapped_from_a_file_of_their_own(images, tmp_path):
 
 
 @pytest.mark.usefixtures("all_is_large")
-def test_rows_of_views_are_not_mixed_up(images):
-    """The same index into different views, and into rows of rows."""
-    index = np.array([0, 3, 1])
+def test_rows_of_views_are_not_mixed_up(images, tmp_path):
+    """The same index into different views, into rows of rows, and into numbers of another type."""
+    index, features = np.array([0, 3, 1]), tmp_path / "features.npy"
+    numbers = np.random.default_rng(0).normal(size=(20, 7)).astype(np.float32)
+    np.save(features, numbers)
     for view, values in (
         (images, VALUES),
         (images[5:], VALUES[5:]),
         (images[5:][2:], VALUES[7:]),
         (images[::2], VALUES[::2]),
         (mapped_rows(images, np.arange(0, 50, 3)), VALUES[::3]),
+        (map_array(features), numbers),
     ):
-        np.testing.assert_array_equal(mapped_rows(view, index), values[index])
-
-
-@pytest.mark.usefixtures("all_is_large")
-def test_other_types_keep_theirs(tmp_path):
-    values = np.random.default_rng(0).normal(size=(20, 7)).astype(np.float32)
-    np.save(tmp_path / "features.npy", values)
-    index = np.arange(0, 20, 2)
-    rows = mapped_rows(map_array(tmp_path / "features.npy"), index)
-    assert rows.dtype == np.float32
-    np.testing.assert_array_equal(rows, values[index])
+        rows = mapped_rows(view, index)
+        assert rows.dtype == values.dtype
+        np.testing.assert_array_equal(rows, values[index])
 
 
 @pytest.mark.usefixtures("all_is_large")

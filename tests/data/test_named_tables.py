@@ -52,7 +52,7 @@ def written(folder: Path, *names: str, rows: list[str] = ROWS) -> Path:
     return folder
 
 
-def test_a_raw_file_has_its_class_last_and_a_header_names_the_columns(tmp_path: Path) -> None:
+def test_a_raw_file_has_its_class_last_and_a_header_names_the_columns(tmp_path):
     options = SourceOptions(data_dir=written(tmp_path, "raw"))
     task = keel("raw", options)
     assert (task.name, task.class_names) == ("keel:raw", ("negative", "positive"))
@@ -67,9 +67,7 @@ def test_a_raw_file_has_its_class_last_and_a_header_names_the_columns(tmp_path: 
     assert [name for name in names if "(missing)" not in name] == wanted
 
 
-def test_a_file_of_ones_own_comes_before_the_packages(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_of_ones_own_comes_before_the_packages(tmp_path, monkeypatch):
     package = SimpleNamespace(submodule_search_locations=[str(tmp_path / "package")])
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: package)
     tested = [row.replace("positive", "tested") for row in ROWS]
@@ -100,7 +98,7 @@ def test_a_file_of_ones_own_comes_before_the_packages(
         ("1,a\n2,b\n3,c\n", "must hold two classes, or one of them be --positive"),
     ],
 )
-def test_a_file_that_is_no_keel_table_is_refused(tmp_path: Path, text: str, sentence: str) -> None:
+def test_a_file_that_is_no_keel_table_is_refused(tmp_path, text, sentence):
     (tmp_path / "bad.dat").write_text(text)
     with pytest.raises(InputError, match=sentence):
         keel("bad", SourceOptions(data_dir=tmp_path))
@@ -112,9 +110,7 @@ def test_a_file_that_is_no_keel_table_is_refused(tmp_path: Path, text: str, sent
     ("name", "rows", "positives"),
     [("yeast4", 1484, 51), ("abalone19", 4174, 32), ("page-blocks0", 5472, 559)],
 )
-def test_real_tables_have_the_published_counts(
-    tmp_path: Path, name: str, rows: int, positives: int
-) -> None:
+def test_real_tables_have_the_published_counts(tmp_path, name, rows, positives):
     task = keel(name, SourceOptions(data_dir=tmp_path))
     assert counted(task) == (rows, positives)
     assert task.class_names == ("negative", "positive")
@@ -156,7 +152,7 @@ def replay(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return asked
 
 
-def test_a_table_comes_with_its_own_target_and_is_kept(tmp_path: Path, replay: list[str]) -> None:
+def test_a_table_comes_with_its_own_target_and_is_kept(tmp_path, replay):
     options = SourceOptions(cache_dir=tmp_path)
     task = openml("3", options)  # kr-vs-kp, king and rook against king and pawn
     assert (task.name, task.kind, task.class_names) == ("openml:3", "features", ("won", "nowin"))
@@ -169,7 +165,7 @@ def test_a_table_comes_with_its_own_target_and_is_kept(tmp_path: Path, replay: l
 
 
 @pytest.mark.usefixtures("replay")
-def test_a_table_with_names_and_holes_can_be_used(tmp_path: Path) -> None:
+def test_a_table_with_names_and_holes_can_be_used(tmp_path):
     task = openml("40945", SourceOptions(cache_dir=tmp_path))  # passengers of the Titanic
     assert task.details["target"] == "survived"
     assert counted(task) == (1309, 500)
@@ -184,9 +180,7 @@ def test_a_table_with_names_and_holes_can_be_used(tmp_path: Path) -> None:
 
 
 @pytest.mark.filterwarnings("ignore:.*network error")
-def test_what_is_out_of_reach_or_without_one_target_is_said(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_is_out_of_reach_or_without_one_target_is_said(tmp_path, monkeypatch):
     def refuse(request: Any, **_: object) -> Response:
         if request.full_url.endswith("/98"):
             raise HTTPError(request.full_url, 412, "Unknown dataset", Message(), io.BytesIO(b"{}"))
@@ -206,7 +200,7 @@ def test_what_is_out_of_reach_or_without_one_target_is_said(
 
 
 @pytest.mark.parametrize("argument", ["", "8", "0"])
-def test_one_digit_against_the_rest(argument: str) -> None:
+def test_one_digit_against_the_rest(argument):
     task = digits(argument, SourceOptions(seed=5))
     digit = argument or "8"
     assert (task.name, task.kind) == (f"digits:{digit}", "features")

@@ -21,7 +21,7 @@ def saved(folder: Path, **arrays: Any) -> str:
     return str(folder / "a.npz")
 
 
-def test_a_split_is_taken_as_it_is(tmp_path: Path) -> None:
+def test_a_split_is_taken_as_it_is(tmp_path):
     task = npz(saved(tmp_path, **SPLIT), SourceOptions())
     assert (task.name, task.kind) == ("npz:a.npz", "features")
     assert task.class_names == ("False", "True")
@@ -30,7 +30,7 @@ def test_a_split_is_taken_as_it_is(tmp_path: Path) -> None:
     assert task.y_test.tolist() == Y[40:].astype(int).tolist()
 
 
-def test_whole_arrays_are_split_by_seed_with_groups_together(tmp_path: Path) -> None:
+def test_whole_arrays_are_split_by_seed_with_groups_together(tmp_path):
     who = np.arange(60) // 3
     path = saved(tmp_path, x=np.c_[X, who], y=who % 2, groups=who)
     task = npz(path, SourceOptions(seed=1))
@@ -41,7 +41,7 @@ def test_whole_arrays_are_split_by_seed_with_groups_together(tmp_path: Path) -> 
     assert task.fingerprint != npz(path, SourceOptions(seed=2)).fingerprint
 
 
-def test_images_are_told_by_type_and_shape(tmp_path: Path) -> None:
+def test_images_are_told_by_type_and_shape(tmp_path):
     images = RNG.integers(0, 256, (60, 3, 8, 8), dtype=np.uint8)
     task = npz(saved(tmp_path, x=images, y=Y), SourceOptions())
     assert (task.kind, task.x_train.dtype) == ("image", np.uint8)
@@ -50,7 +50,7 @@ def test_images_are_told_by_type_and_shape(tmp_path: Path) -> None:
     assert grey.x_test.shape == (12, 1, 8, 8)
 
 
-def test_the_positive_class_is_the_rarer_in_training_or_the_one_said(tmp_path: Path) -> None:
+def test_the_positive_class_is_the_rarer_in_training_or_the_one_said(tmp_path):
     arrays = {**SPLIT, "y_train": ["a"] * 30 + ["b"] * 10, "y_test": ["a"] * 1 + ["b"] * 19}
     assert npz(saved(tmp_path, **arrays), SourceOptions()).class_names == ("a", "b")
     assert npz(saved(tmp_path, **arrays), SourceOptions(positive="a")).class_names == ("b", "a")
@@ -60,7 +60,7 @@ def test_the_positive_class_is_the_rarer_in_training_or_the_one_said(tmp_path: P
     assert task.y_train.sum() + task.y_test.sum() == 20
 
 
-def test_class_names_in_the_file_keep_their_order(tmp_path: Path) -> None:
+def test_class_names_in_the_file_keep_their_order(tmp_path):
     names = {"class_names": ["dog", "cat"]}
     task = npz(saved(tmp_path, x=X, y=(~Y).astype(int), **names), SourceOptions())
     assert task.class_names == ("dog", "cat")  # although there are fewer dogs
@@ -105,15 +105,13 @@ def with_value(value: float) -> np.ndarray:
         ({**SPLIT, "x_test": X[40:, :3]}, "rows of the same shape, got (4,) and (3,)"),
     ],
 )
-def test_arrays_that_cannot_be_used_are_refused(
-    tmp_path: Path, arrays: dict[str, Any], sentence: str
-) -> None:
+def test_arrays_that_cannot_be_used_are_refused(tmp_path, arrays, sentence):
     with pytest.raises(InputError) as caught:
         npz(saved(tmp_path, **arrays), SourceOptions())
     assert sentence in str(caught.value)
 
 
-def test_files_that_are_no_arrays_are_refused(tmp_path: Path) -> None:
+def test_files_that_are_no_arrays_are_refused(tmp_path):
     (tmp_path / "junk.npz").write_bytes(b"junk")
     whole = Path(saved(tmp_path, **SPLIT)).read_bytes()
     (tmp_path / "short.npz").write_bytes(whole[: len(whole) // 2])

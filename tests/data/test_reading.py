@@ -29,12 +29,12 @@ def read(folder: Path, text: str | bytes, name: str = "data.csv") -> pd.DataFram
         (gzip.compress(b"a;b\n1;x\n2;\n"), "t.csv.gz"),
     ],
 )
-def test_text_files_as_people_write_them(tmp_path: Path, text: str, name: str) -> None:
+def test_text_files_as_people_write_them(tmp_path, text, name):
     wanted = pd.DataFrame({"a": [1, 2], "b": ["x", np.nan]}, index=pd.RangeIndex(1, 3))
     pd.testing.assert_frame_equal(read(tmp_path, text, name), wanted, check_dtype=False)
 
 
-def test_names_that_are_quoted_or_lacking(tmp_path: Path) -> None:
+def test_names_that_are_quoted_or_lacking(tmp_path):
     assert read(tmp_path, '"a, b, c";d\n1;2\n').columns.tolist() == ["a, b, c", "d"]
     text = pd.DataFrame({"a": [1, 2], "b": [3, 4]}).to_csv()  # with its index
     with pytest.warns(UserWarning, match=r"column 1 of data.csv is left out: it has no name"):
@@ -55,21 +55,19 @@ def test_names_that_are_quoted_or_lacking(tmp_path: Path) -> None:
         ('a,b\n1,2\n3,4\n"5,6\n', "got: a quotation mark in line 4 that nothing closes"),
     ],
 )
-def test_a_file_that_is_no_table_is_refused(tmp_path: Path, text: str, sentence: str) -> None:
+def test_a_file_that_is_no_table_is_refused(tmp_path, text, sentence):
     with pytest.raises(InputError, match=sentence):
         read(tmp_path, text)
 
 
-def test_files_of_other_kinds_are_refused(tmp_path: Path) -> None:
+def test_files_of_other_kinds_are_refused(tmp_path):
     with pytest.raises(InputError, match=r"must be a file of .csv.*, got 't.xlsx'"):
         read(tmp_path, b"PK", "t.xlsx")
     with pytest.raises(InputError, match="as many fields"):
         read(tmp_path, b"no gzip", "t.csv.gz")
 
 
-def test_parquet_is_read_where_there_is_a_reader(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_parquet_is_read_where_there_is_a_reader(tmp_path, monkeypatch):
     def none_there(_: Path) -> pd.DataFrame:
         raise ImportError("Unable to find a usable engine")
 
@@ -101,8 +99,6 @@ def test_parquet_is_read_where_there_is_a_reader(
         (["a", "b", "c"], "b", ("not b", "b"), [0, 1, 0]),
     ],
 )
-def test_which_class_is_positive(
-    values: list[object], positive: str | None, names: tuple[str, str], labels: list[int]
-) -> None:
+def test_which_class_is_positive(values, positive, names, labels):
     y, class_names = binary_labels(pd.Series(values), positive, "y")
     assert (y.tolist(), class_names) == (labels, names)

