@@ -166,12 +166,8 @@ def _free_above(curve: RocCurve, lowest: float) -> bool:
 def _require_on_curve(curve: RocCurve, point: OperatingPoint) -> None:
     require_type("curve", curve, RocCurve)
     require_type("point", point, OperatingPoint)
-    corners = np.stack([curve.fpr, curve.tpr], axis=1)
-    way = np.array([point.fpr, point.tpr]) - corners[:-1]
-    steps = np.diff(corners, axis=0)
-    lengths = (steps**2).sum(axis=1)
-    along = np.divide((way * steps).sum(axis=1), lengths, np.zeros(len(steps)), where=lengths > 0)
-    away = np.hypot(*(way - np.clip(along, 0, 1)[:, None] * steps).T).min()
+    # Along a ROC curve the sum of both rates only grows, so it tells where on it a point must be.
+    away = abs(np.interp(point.fpr + point.tpr, curve.fpr + curve.tpr, curve.fpr) - point.fpr)
     require(
         away <= SAME,
         f"the point must lie on the curve, got FPR {point.fpr:.6g} and TPR {point.tpr:.6g}, "

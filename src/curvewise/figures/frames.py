@@ -319,20 +319,18 @@ def fits(frame: "DataFrame", *, x: Sequence[str], y: Mapping[str, str], **sheet:
         grid = np.linspace(along.min(), along.max(), 101)
         axes.plot(along, values, "o", color=COLORS[0], markersize=3, alpha=0.3)
         axes.plot(grid, fit.at(grid[:, None]), color=COLORS[1], linewidth=2.2)
-        known = np.isfinite(fit.r2)
-        axes.set_title(f"$R^2$ = {fit.r2:.2f}" if known else "no variance", fontsize="medium")
+        share = f"$R^2$ = {fit.r2:.2f}" if np.isfinite(fit.r2) else "no variance"
+        axes.set_title(share, fontsize="medium")
         axes.set_xlabel(column if row == list(y)[-1] else "")
         axes.set_ylabel(y[row] if column == x[0] else "")
     return figure
 
 
-def distribution(
-    band: "DataFrame", areas: "Series[float]", *, level: float = 0.95, **sheet: Any
-) -> "Figure":
+def distribution(band: "DataFrame", areas: "Series[float]", **sheet: Any) -> "Figure":
     """Draw many models: their ROC curves as a band on the left, their AUC as a box on the right.
 
-    `band` has "fpr", "mean", "minimum", "maximum", and the ends "lower", "upper" of the range
-    that holds `level` of the models.
+    `band` has "fpr", "mean", "minimum", "maximum", and the ends "lower" and "upper" of the range
+    that holds 95 % of the models.
     """
     names = ("ROC curves", f"AUC of {len(areas)} models")
     figure, panels = new_sheet(names, **{"height": 3.8, "place": 4.0, **sheet})
@@ -346,5 +344,5 @@ def distribution(
     left.set(**RATES, **UNIT)
     _draw_groups(right, {"": {"": areas.to_numpy(float)}}, {"": COLORS[0]})
     right.set(ylabel="AUC", xticks=[], xlim=(-0.6, 0.6))
-    add_legend(figure, looks | {f"{100 * level:g} % of models": {**shade, "linewidth": 8}})
+    add_legend(figure, looks | {"95 % of models": {**shade, "linewidth": 8}})
     return figure

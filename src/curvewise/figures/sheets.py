@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import cycle
 from numbers import Real
 from pathlib import Path
 from textwrap import wrap
@@ -40,10 +41,8 @@ def colors_of(names: Iterable[str]) -> dict[str, str]:
     >>> colors_of(["LCT", "control"]) == {"LCT": COLORS[1], "control": COLORS[2]}
     True
     """
-    names, free = list(names), COLORS[2:]
-    others = [name for name in names if name not in KNOWN]
-    found = {name: free[number % len(free)] for number, name in enumerate(others)} | KNOWN
-    return {name: found[name] for name in names}
+    free = cycle(COLORS[2:])
+    return {name: KNOWN.get(name) or next(free) for name in names}
 
 
 def split(frame: "DataFrame", column: str | None) -> "dict[str, DataFrame]":
@@ -179,10 +178,8 @@ def name_ticks(axes: "Axes", names: Sequence[str]) -> None:
     """Name the places 0, 1, ... of an axis in lines that fit, or slanted."""
     # Before it is laid out, an axis is less wide than it will be.
     letters = int(_inches(axes) / (len(names) + 0.2) / (0.5 * SMALL / 72) - 0.3)
+    slanted: Look = {"rotation": 30, "ha": "right", "rotation_mode": "anchor"}
     if max(len(word) for name in names for word in name.split()) <= letters:
-        lines = ["\n".join(_evenly(line, letters) for line in name.split("\n")) for name in names]
-        axes.set_xticks(range(len(names)), lines)
-    else:
-        slanted: Look = {"rotation": 30, "ha": "right", "rotation_mode": "anchor"}
-        axes.set_xticks(range(len(names)), list(names), **slanted)
+        names, slanted = [_evenly(name, letters) for name in names], {}
+    axes.set_xticks(range(len(names)), names, **slanted)
     axes.set_xlim(-0.6, len(names) - 0.4)
