@@ -135,18 +135,19 @@ def test_other_verdicts():
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=6), st.integers(0, 5))
 def test_p_values_are_corrected_within_their_family(p_values, split):
     measures = [lambda data, p=p: Measured(1.0, p=p, better=3, units=3) for p in p_values]
-    claims = [Claim(str(k), one, family=str(k < split)) for k, one in enumerate(measures)]
+    claims = {str(k): Claim(one, family=str(k < split)) for k, one in enumerate(measures)}
     found = results(claims, {})["p"].to_list()
     assert found == holm(p_values[:split]) + holm(p_values[split:])
 
 
 def test_a_result_is_one_sentence_of_a_fixed_form():
-    claims = [
-        Claim("LCT leads", lambda data: Measured(0.1, 0.05, 0.2, 0.01, 4, 5, "pairs"), "5 of 5"),
-        Claim("It is small", lambda data: Measured(0.25), holds=within(0, 1)),
-        Claim("It was run", lambda data: None),
-        Claim("It can be had", lambda data: Measured(nan)),
-    ]
+    leads = Measured(0.1, 0.05, 0.2, 0.01, 4, 5, "pairs")
+    claims = {
+        "LCT leads": Claim(lambda data: leads, published="5 of 5"),
+        "It is small": Claim(lambda data: 0.25, within(0, 1)),
+        "It was run": Claim(lambda data: None),
+        "It can be had": Claim(lambda data: Measured(nan)),
+    }
     found = results(claims, {})
     assert [sentence(row) for _, row in found.iterrows()] == [
         "Holds: LCT leads (+0.1000 [+0.0500, +0.2000], better on 4 of 5 pairs, p = 0.01; "
@@ -158,6 +159,6 @@ def test_a_result_is_one_sentence_of_a_fixed_form():
 
 
 def test_gains_are_a_claim_each():
-    claims = gains(("mean", "std"), published={"mean": "45"}, beside="others", when="at 9")
-    assert [(claim.better, claim.published) for claim in claims] == [(1, "45"), (-1, "")]
-    assert claims[1].text == "LCT has the lower std of AUC than others at 9"
+    claims = gains("mean", "std", published={"mean": "45"}, beside="others", when="at 9")
+    assert [(c.better, c.published) for c in claims.values()] == [(1, "45"), (-1, "")]
+    assert list(claims)[1] == "LCT has the lower std of AUC than others at 9"

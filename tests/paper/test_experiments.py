@@ -28,8 +28,7 @@ def test_a_declaration_is_whole_and_short(name):
     assert experiment.name == name
     assert experiment.question.endswith("?")
     assert experiment.claims
-    assert len({claim.text for claim in experiment.claims}) == len(experiment.claims)
-    for text in (experiment.question, *experiment.caveats, *(c.text for c in experiment.claims)):
+    for text in (experiment.question, *experiment.caveats, *experiment.claims):
         assert len(text.split()) <= 30
     for profile in (Profile(), Profile("paper"), Profile("laptop", "tiny")):
         assert all(spec.name.startswith(name) for spec in experiment.sweeps(profile))

@@ -48,12 +48,12 @@ def write_cifar10(folder: Path, cats: int, dogs: int) -> None:
 def as_published():
     """What would be counted if everything were as the paper prints it."""
     rows = []
-    for line in PUBLISHED.values():
+    for name, line in PUBLISHED.items():
         for beta, minority in line.minority.items():
             counts = {"majority": line.majority, "minority": minority}
-            rows.append({"task": line.task, "part": "train", "beta": beta, **counts})
+            rows.append({"task": name, "part": "train", "beta": beta, **counts})
         counts = dict(zip(("majority", "minority"), line.test, strict=True))
-        rows.append({"task": line.task, "part": "test", "beta": None, **counts})
+        rows.append({"task": name, "part": "test", "beta": None, **counts})
     return {"": pd.DataFrame(rows).astype({"beta": float})}
 
 

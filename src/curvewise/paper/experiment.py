@@ -4,8 +4,8 @@ Data are collected from the store once and written as CSV; everything that is pr
 claimed is made from those files alone, so that anybody can do it again without the models.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from math import isnan, nan
 from typing import TYPE_CHECKING, Any
 
@@ -111,34 +111,31 @@ def within(low: float, high: float) -> Callable[[Measured, int], str]:
 
 @dataclass(frozen=True)
 class Claim:
-    """A sentence that can be wrong, and how it is measured.
+    """How a sentence that can be wrong is measured; the sentence is its key in `Experiment.claims`.
 
     Parameters
     ----------
-    text
-        What is claimed.
     measure
         From an experiment's data to what was measured; None says that it was not tested.
+    holds
+        From what was measured, and `better`, to the verdict.
     published
         What the paper says, as short as "45 of 45, +0.010"; empty for a claim of ours.
     better
         1 if higher bears the claim out, -1 if lower.
-    holds
-        From what was measured, and `better`, to the verdict.
     family
         Claims of one family have their p corrected together, by Holm's steps.
     """
 
-    text: str
-    measure: Callable[[Data], Measured | None]
+    measure: Callable[[Data], Measured | float | None]
+    holds: Callable[[Measured, int], str] = by_test
     published: str = ""
     better: int = 1
-    holds: Callable[[Measured, int], str] = by_test
     family: str = ""
 
-    def result(self, found: Measured | None) -> dict[str, Any]:
+    def result(self, text: str, found: Measured | None) -> dict[str, Any]:
         """Return the claim, what was found and the verdict, with the reason in a fixed form."""
-        row = {"claim": self.text, "published": self.published}
+        row = {"claim": text, "published": self.published}
         if found is None or isnan(found.value):
             return {**row, "value": nan, "here": "-", "verdict": UNTESTED}
         compared = found.units or not isnan(found.low)
@@ -155,16 +152,18 @@ class Claim:
         return {**row, "value": found.value, **numbers, **counts, "here": here, "verdict": verdict}
 
 
-def results(claims: Sequence[Claim], data: Data) -> pd.DataFrame:
+def results(claims: Mapping[str, Claim], data: Data) -> pd.DataFrame:
     """Return a row for each claim: what was published, what was found here, and the verdict."""
-    found = [claim.measure(data) for claim in claims]
-    for family in {claim.family for claim in claims}:
-        known = [k for k, claim in enumerate(claims) if claim.family == family and found[k]]
-        corrected = holm(getattr(found[k], "p", nan) for k in known)
-        for k, p in zip(known, corrected, strict=True):
-            found[k] = Measured(**{**vars(found[k]), "p": p})
-    rows = [claim.result(one) for claim, one in zip(claims, found, strict=True)]
-    return pd.DataFrame(rows)
+    found: dict[str, Measured] = {}
+    for text, claim in claims.items():
+        value = claim.measure(data)
+        if value is not None:
+            found[text] = value if isinstance(value, Measured) else Measured(float(value))
+    for family in {claim.family for claim in claims.values()}:
+        known = [text for text in found if claims[text].family == family]
+        corrected = holm(found[text].p for text in known)
+        found |= {t: replace(found[t], p=p) for t, p in zip(known, corrected, strict=True)}
+    return pd.DataFrame([claim.result(text, found.get(text)) for text, claim in claims.items()])
 
 
 def sentence(result: "pd.Series[Any]") -> str:
@@ -189,7 +188,7 @@ class Experiment:
     question
         What it asks, in one sentence.
     claims
-        The answers that are tested, the most important first.
+        The answers that are tested, by what they say, the most important first.
     draw
         From the data, with `title` and `caption`, to a figure, or none.
     sweeps
@@ -208,7 +207,7 @@ class Experiment:
 
     name: str
     question: str
-    claims: tuple[Claim, ...]
+    claims: Mapping[str, Claim]
     draw: "Callable[..., Figure] | None" = None
     sweeps: Callable[[Profile], Sequence[Spec]] = _no_sweeps
     collect: Callable[[Reading], Data] = areas

@@ -2,12 +2,12 @@
 
 from collections.abc import Callable
 from math import sqrt
+from typing import Any
 
-import numpy as np
 import pandas as pd
 
-from curvewise.paper.experiment import FAILS, HOLDS, PARTLY, Claim, Data, Measured
-from curvewise.stats.areas import BETTER, CELL, differences
+from curvewise.paper.experiment import FAILS, HOLDS, PARTLY, Claim, Data, Measured, by_test
+from curvewise.stats.areas import BETTER, differences
 from curvewise.stats.comparisons import pair_tests
 
 VS, LCT = "VS", "VS + LCT"
@@ -76,27 +76,25 @@ def gain(
 
 
 def gains(
-    statistics: tuple[str, ...] = tuple(BETTER),
-    *,
+    *statistics: str,
     published: dict[str, str] | None = None,
     beside: str = VS,
     when: str = "",
-    **options: object,
-) -> tuple[Claim, ...]:
+    **options: Any,
+) -> dict[str, Claim]:
     """Return a claim for each statistic: that of LCT is the better one.
 
-    >>> [claim.text for claim in gains(("mean", "std"), when="at beta >= 100")]
-    ['LCT has the higher mean AUC than VS at beta >= 100', 'LCT has the lower std of AUC than VS \
-at beta >= 100']
+    >>> list(gains("mean", "std", when="at beta >= 100"))[1]
+    'LCT has the lower std of AUC than VS at beta >= 100'
     """
-    claims = []
+    claims = {}
     for name in statistics:
         word = "lower std of AUC" if name == "std" else f"higher {name} AUC"
-        text = f"LCT has the {word} than {beside} {when}".rstrip()
         told = (published or {}).get(name, "")
-        measure = gain(name, **options)  # type: ignore[arg-type]
-        claims.append(Claim(text, measure, told, BETTER[name], family=f"{beside} {when}"))
-    return tuple(claims)
+        claims[f"LCT has the {word} than {beside} {when}".rstrip()] = Claim(
+            gain(name, **options), by_test, told, BETTER[name], f"{beside} {when}"
+        )
+    return claims
 
 
 def mean_difference(a: "pd.Series[float]", b: "pd.Series[float]") -> Measured:
@@ -118,13 +116,6 @@ def over_cells(steps: "pd.Series[float]", statistic: str, unit: str) -> Measured
     known = steps.dropna()
     better = int((BETTER[statistic] * known > 0).sum())
     return Measured(float(known.mean()), better=better, units=len(known), unit=unit)
-
-
-def cell_names(models: pd.DataFrame) -> "pd.Series[str]":
-    """Return what a panel of each model's cell is called: its task and beta."""
-    return models[CELL[0]].map(title_of) + models["beta"].map(
-        lambda beta: ", as it is" if np.isnan(beta) else f", beta = {beta:g}"
-    )
 
 
 TITLES = {
