@@ -19,7 +19,7 @@ from curvewise.stats.areas import CELL, by_method
 from curvewise.stats.bands import roc_bands
 from curvewise.stats.comparisons import paired
 from curvewise.stats.ensembles import ensemble_areas, ensemble_differences
-from curvewise.sweep.frame import scored_models
+from curvewise.sweep.frame import models as models_of
 from curvewise.sweep.spec import Spec
 from curvewise.sweep.store import Store
 
@@ -104,7 +104,7 @@ def comparison_spec(
 
 def compare(store: Store, sweep: int | str, folder: Path) -> Comparison:
     """Read a finished sweep, draw ROC bands and box plots, and write all numbers as JSON."""
-    models = scored_models(store, sweep)
+    models = models_of(store, sweep)
     first, *others = models["method"].unique()
     labelled = {"method": "label"}
     comparison = Comparison(

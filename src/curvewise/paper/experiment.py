@@ -13,7 +13,7 @@ import pandas as pd
 
 from curvewise.paper.profiles import Profile
 from curvewise.stats.comparisons import holm
-from curvewise.sweep.frame import frame
+from curvewise.sweep.frame import models
 from curvewise.sweep.problems import Problems
 from curvewise.sweep.spec import Spec
 from curvewise.sweep.store import Store
@@ -47,16 +47,8 @@ class Reading:
         of models that did not.
         """
         assert self.store is not None
-        runs = frame(self.store, sweep).drop(columns="method").rename(columns={"label": "method"})
-        runs = runs.reindex(columns=[*runs, *(name for name in SETTINGS if name not in runs)])
-        if scores:
-            store, done = self.store, runs["state"] == "done"
-            labels = {key: store.labels(key) for key in runs.loc[done, "fingerprint"].unique()}
-            runs["y"] = runs["fingerprint"].map(labels)
-            runs["score"] = pd.Series(
-                {row: store.scores(name) for row, name in runs.loc[done, "identity"].items()}
-            )
-        return runs
+        rows = models(self.store, sweep, scores=scores)
+        return rows.reindex(columns=[*rows, *(name for name in SETTINGS if name not in rows)])
 
 
 def areas(reading: Reading) -> Data:

@@ -119,14 +119,16 @@ def export(
     return len(runs)
 
 
-def scored_models(store: Store, sweep: int | str) -> "pd.DataFrame":
+def models(store: Store, sweep: int | str, *, scores: bool = True) -> "pd.DataFrame":
     """Return the runs of a sweep that ended, as frames of models are (`stats.areas`).
 
-    `method` is the name that people see; a model that diverged has nan for `auc` and for
-    its `score` (n,); `y` (n,) is there.
+    `method` is the name that people see; a model that diverged has nan for `auc`. With `scores`
+    there are its labels `y` (n,) and `score` (n,), nan if it diverged, `n_train` and `n_test`, too.
     """
     runs = frame(store, sweep).drop(columns="method").rename(columns={"label": "method"})
     runs = runs[runs["state"].isin(("done", "diverged"))].reset_index(drop=True)
+    if not scores:
+        return runs
     keys = runs["fingerprint"].unique()
     runs["y"] = runs["fingerprint"].map({key: store.labels(key) for key in keys})
     runs["n_train"] = runs["fingerprint"].map(
