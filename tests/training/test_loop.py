@@ -18,10 +18,9 @@ from torch.nn.functional import softplus
 
 import curvewise as cw
 from curvewise.losses.baselines import FocalLoss
-from curvewise.training import optimizers
+from curvewise.training import model as trained_model, optimizers
 from curvewise.training.batches import epoch_rows, seeded
 from curvewise.training.loop import DivergedError, TrainingState, conditioned, fit
-from curvewise.training.model import logits_at
 from curvewise.training.recipe import Recipe
 
 SHORT = {"epochs": 3, "batch_size": 32, "lr": 0.05, "clip_norm": 0.5}
@@ -219,12 +218,13 @@ def test_seeds_are_separate():
     assert torch.equal(trained(FIXED, seed_lambda=1), trained(FIXED))
 
 
-def test_logits_are_the_networks_at_each_lambda_in_evaluation_mode():
+def test_logits_are_the_networks_at_each_lambda_in_evaluation_mode(monkeypatch):
+    monkeypatch.setattr(trained_model, "BATCH_VALUES", 1)  # batches of 16
     x, y = table(**FLOATS)
     network = fit(batch_norm(0), DRAWN, x, y, Recipe(**SHORT)).network
     lams = torch.tensor([[0.0], [3.0]])
     network.train()
-    logits = logits_at(network, x, lams, batch_size=16)
+    logits = trained_model.logits_at(network, x, lams)
     assert network.training
     network.eval()
     for lam, found in zip(lams, logits, strict=True):

@@ -31,7 +31,7 @@ from curvewise.networks.architectures import MLP
 from curvewise.networks.conditioning import condition
 from curvewise.training.loop import conditioned, fit
 from curvewise.training.recipe import Recipe
-from curvewise.training.stacked import choose_chunk, fit_stacked, stacked_scores
+from curvewise.training.stacked import choose_chunk, fit_stacked
 
 SCALE = torch.rand(3, 6, generator=torch.Generator().manual_seed(2), dtype=torch.float64) + 0.05
 ALL_SETTINGS = {
@@ -299,20 +299,6 @@ def test_a_snapshot_is_a_run_stopped_there(build, settings, chunk):
     assert plain.snapshots == []
     assert difference(whole.networks, plain.networks) == 0  # looking changes nothing
     assert difference(whole.networks, whole.snapshots[-1]) > 1e-4
-
-
-def test_snapshots_are_copies_that_can_be_used():
-    x, y = table()
-    stack = fit_stacked(mlp, margins(), x, y, recipe(), snapshots=(0.5, 0.9))
-    lams = torch.zeros(1, 0)
-    before = stacked_scores(stack.snapshots[0], x, lams)
-    with torch.no_grad():
-        for network in [*stack.networks, *stack.snapshots[1]]:
-            for parameter in network.parameters():
-                parameter.fill_(0.0)
-    assert (stacked_scores(stack.snapshots[0], x, lams) == before).all()
-    logits = stack.snapshots[0][1](x)
-    assert before[1, 0] == pytest.approx((logits[:, 1] - logits[:, 0]).detach().numpy(), abs=1e-5)
 
 
 @pytest.mark.parametrize(("chunk", "build"), [(None, mlp), (2, mlp), (None, with_dropout)])

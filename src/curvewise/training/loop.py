@@ -29,7 +29,7 @@ from curvewise.training.optimizers import (
     pays_to_compile,
     smoothed,
 )
-from curvewise.training.recipe import Recipe
+from curvewise.training.recipe import Recipe, learning_rate
 
 SMALL_STEP = 10_000_000  # products of a forward pass below which one thread is faster
 
@@ -241,7 +241,7 @@ class Run(Steps):
 
     def _advance(self, rows: Tensor, place: slice) -> float:
         """Do one step, and return the loss before it."""
-        rate = self.rate()
+        rate = learning_rate(self.recipe, self.step, self.steps, self.per_epoch)
         for group in self.optimizer.param_groups:
             group["lr"] = rate
         x = self.batch(rows)

@@ -17,7 +17,6 @@ from curvewise.training.batches import Array, Samples
 from curvewise.training.recipe import Recipe
 
 BATCH_VALUES = 6_000_000  # of the input; a network's activations are many times as many
-ONE = torch.zeros(1, dtype=torch.long)
 
 
 @dataclass(frozen=True)
@@ -105,18 +104,16 @@ def logits_at(
     lams: Tensor,
     *,
     normalization: Normalization | None = None,
-    batch_size: int | None = None,
 ) -> Tensor:
     """Return logits (n_lambda, n, C) on the CPU at each row of lams (n_lambda, d).
 
-    The body runs once per sample, whatever the number of lambdas. The network is put into
-    evaluation mode and left in the mode it had. Without a `batch_size`, large images go in small
-    batches.
+    The body runs once per sample, whatever the number of lambdas; large images go in small
+    batches. The network is put into evaluation mode and left in the mode it had.
     """
     require_shape("lams", lams, "n_lambda", "d")
     device = next(network.parameters()).device
     samples = Samples(x, device, normalization)
-    size = batch_size or max(16, min(512, BATCH_VALUES // max(1, samples.raw(ONE).numel())))
+    size = max(16, min(512, BATCH_VALUES // max(1, samples.raw(torch.arange(1)).numel())))
     was_training, parts = network.training, []
     network.eval()
     try:

@@ -26,7 +26,7 @@ from curvewise.training.batches import (
     seeded,
     steps_per_epoch,
 )
-from curvewise.training.recipe import Recipe, learning_rate
+from curvewise.training.recipe import Recipe
 
 # Floating-point operations of a whole run from which compiling (about a minute) pays on a CPU.
 WORTH_COMPILING = 2e13
@@ -160,10 +160,6 @@ class Steps:
         self.average = None if recipe.ema_decay is None else cloned(tensors())
         noise = seeded(recipe.seed_order, 1 << 32).initial_seed()
         self.generator = torch.Generator(self.device).manual_seed(noise)
-
-    def rate(self) -> float:
-        """Return the learning rate of the next step."""
-        return learning_rate(self.recipe, self.step, self.steps, self.per_epoch)
 
     def batches_left(self, draw: Callable[[int, int], None]) -> Iterator[tuple[Tensor, slice]]:
         """Yield the rows of each batch, and where its lambdas are among the epoch's.

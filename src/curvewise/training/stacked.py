@@ -119,9 +119,8 @@ def fit_stacked(
             if size == 0:
                 stopped = _train_alone(some[0], data.of(start), fractions, stop)
             else:
-                run = StackedRun(some, data.of(slice(start, start + size)), fractions)
-                stopped = any(stop(done, run.steps) for done in run.steps_left())
-                run.finish()
+                part = data.of(slice(start, start + size))
+                stopped = _train_together(StackedRun(some, part, fractions), stop)
             if stopped:
                 break
     for member in members:  # what training did not get to is as it was left
@@ -213,6 +212,13 @@ def _train_alone(
         member.snapshots.append(copy.deepcopy(member.network).eval())
         member.snapshots[-1].load_state_dict(tensors)
     member.network.eval()
+    return stopped
+
+
+def _train_together(run: StackedRun, stop: Callable[[int, int], bool]) -> bool:
+    """Train the members of a run; return whether they were stopped."""
+    stopped = any(stop(done, run.steps) for done in run.steps_left())
+    run.finish()
     return stopped
 
 

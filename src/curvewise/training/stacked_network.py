@@ -28,9 +28,12 @@ def layers_of(network: Conditioned) -> list[Layer] | None:
     >>> layers_of(condition(MLP(3, hidden=(8,)), LossFamily()))
     [('body.body.0', True)]
     """
-    if not all(parameter.requires_grad for parameter in network.parameters()):
-        return None
-    if network.linear.bias is None or any(_hooked(module) for module in network.modules()):
+    frozen = not all(parameter.requires_grad for parameter in network.parameters())
+    # Hooks see or change what goes through a module.
+    hooks = [
+        m._forward_hooks or m._forward_pre_hooks or m._backward_hooks for m in network.modules()
+    ]
+    if frozen or network.linear.bias is None or any(hooks):
         return None
     inner: Any = network.body
     if type(inner) is Tap:
@@ -41,21 +44,15 @@ def layers_of(network: Conditioned) -> list[Layer] | None:
     elif type(inner) is not nn.Sequential or type(modules.pop()[1]) is not Tap:
         return None
     layers: list[Layer] = []
-    linear: list[nn.Module] = []
+    in_order = [module for _, module in modules]
     for name, module in modules:
-        if type(module) is nn.Linear and module.bias is not None and module not in linear:
-            linear.append(module)
+        if type(module) is nn.Linear and module.bias is not None and in_order.count(module) == 1:
             layers.append((f"{prefix}.{name}", False))
         elif type(module) is nn.ReLU and layers:
             layers[-1] = (layers[-1][0], True)  # a second one in a row changes nothing
         else:
             return None
     return layers
-
-
-def _hooked(module: nn.Module) -> bool:
-    """Tell whether somebody sees or changes what goes through a module."""
-    return bool(module._forward_hooks or module._forward_pre_hooks or module._backward_hooks)
 
 
 class StackedNetwork:

@@ -1,8 +1,9 @@
 """The moving parts of a stack's training: objective, optimiser and run, as one model has them."""
 
 import copy
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import torch
@@ -17,10 +18,13 @@ from curvewise.losses.vector_scaling import unchecked_vs_loss
 from curvewise.networks.conditioning import Conditioned
 from curvewise.training.batches import TrainingData, seeded
 from curvewise.training.optimizers import Steps, frozen_statistics, smoothed
-from curvewise.training.recipe import Recipe
+from curvewise.training.recipe import Recipe, learning_rate
 from curvewise.training.stacked_network import StackedNetwork
 
-ADAM_BETAS, ADAM_EPSILON = (0.9, 0.999), 1e-8  # torch's defaults, which `fit` uses
+# Of torch's fused functions: what its optimisers, which `fit` uses, have as defaults.
+FUSED: dict[str, Any] = {"maximize": False, "fused": True}
+SGD = {"dampening": 0.0, "nesterov": False, **FUSED}
+ADAMW = {"beta1": 0.9, "beta2": 0.999, "eps": 1e-8, "amsgrad": False, **FUSED}
 
 
 @dataclass
@@ -53,8 +57,8 @@ class StackedObjective:
         self.scaled = all(isinstance(objective, LossFamily) for objective in objectives)
         if self.scaled:
             reductions = sorted({objective.reduction for objective in objectives})
-            one = len(reductions) == 1
-            require(one, f"members of a stack must share the reduction, got {reductions}")
+            wrong = f"members of a stack must share the reduction, got {reductions}"
+            require(len(reductions) == 1, wrong)
             for name in {"omega", "gamma", "tau"}.difference(self.drawn):
                 self.fixed[name] = _column([o.settings[name] for o in objectives], like)
             return
@@ -129,6 +133,11 @@ class StackedOptimizer:
         )
         # Momentum, or Adam's mean and second moment.
         self.moments = [torch.zeros_like(weights) for _ in range(1 + (recipe.optimizer == "adamw"))]
+        # Torch's fused optimisers go over the buffers once instead of four times (nine with
+        # AdamW), and are quick where moments are denormal numbers.
+        self._update: Callable[..., None] = partial(adamw, **ADAMW)
+        if recipe.optimizer == "sgd":
+            self._update = partial(sgd, momentum=recipe.momentum, **SGD)
         self.steps = 0.0
         self._before: Tensor | None = None
         self.keep(range(len(recipes)))
@@ -159,31 +168,18 @@ class StackedOptimizer:
 
     @torch.no_grad()
     def step(self, weights: Tensor, gradients: Tensor, rate: float) -> None:
-        """Do one step at the shared schedule's rate, by torch's fused optimisers.
-
-        They go over the buffers once instead of four times (nine with AdamW), and are quick where
-        moments are denormal numbers.
-        """
+        """Do one step at the shared schedule's rate."""
         if self._before is not None:
             weights.copy_(self._before)
             self._before = None
         for (multiple, decay), members in self._alike.items():
-            values, slopes, first, *second = (
+            rows = [
                 [buffer] if len(self._alike) == 1 else [buffer[k] for k in members]
                 for buffer in (weights, gradients, *self.moments)
-            )
-            settings: dict[str, Any] = {"lr": multiple * rate, "weight_decay": decay}
-            settings |= {"maximize": False, "fused": True}
-            if not second:
-                settings |= {"momentum": self.recipe.momentum, "dampening": 0.0, "nesterov": False}
-                sgd(values, slopes, list[Tensor | None](first), **settings)
-            else:
-                settings |= {"beta1": ADAM_BETAS[0], "beta2": ADAM_BETAS[1], "eps": ADAM_EPSILON}
-                settings |= {"max_exp_avg_sqs": [], "amsgrad": False}
-                settings["state_steps"] = [
-                    torch.tensor(self.steps, device=v.device) for v in values
-                ]
-                adamw(values, slopes, first, second[0], **settings)
+            ]
+            if len(self.moments) == 2:
+                rows += [[], [torch.tensor(self.steps, device=weights.device) for _ in rows[0]]]
+            self._update(*rows, lr=multiple * rate, weight_decay=decay)
         self.steps += 1
 
 
@@ -214,8 +210,7 @@ class StackedRun(Steps):
         self.objective = StackedObjective([member.objective for member in members], like)
         self.stack = StackedNetwork(networks, self.objective.parameters, data.scale)
         super().__init__(data, members[0].recipe, self.stack.tensors)
-        recipes = [member.recipe for member in members]
-        self.optimizer = StackedOptimizer(recipes, self.stack.weights)
+        self.optimizer = StackedOptimizer([m.recipe for m in members], self.stack.weights)
         self.sample_weight = None if data.weight is None else data.weight.to(like)
         self.due = snapshot_steps(fractions, self.steps)
         self.loss_sum = torch.zeros(len(members), dtype=torch.float64)
@@ -246,7 +241,8 @@ class StackedRun(Steps):
         if self.recipe.rho > 0:
             self.optimizer.ascend(self.stack.weights, self.stack.gradients)
             self._backward(x, rows, place, first=False)
-        self.optimizer.step(self.stack.weights, self.stack.gradients, self.rate())
+        rate = learning_rate(self.recipe, self.step, self.steps, self.per_epoch)
+        self.optimizer.step(self.stack.weights, self.stack.gradients, rate)
         self.loss_sum += losses.double().cpu()
         if self.count():
             for member, total in zip(self.alive, self.loss_sum.tolist(), strict=True):
