@@ -7,7 +7,7 @@ import pytest
 
 from curvewise.base.errors import InputError
 from curvewise.data import mapped
-from curvewise.data.mapped import map_array, mapped_rows, write_rows
+from curvewise.data.mapped import mapped_rows, write_rows
 
 VALUES = np.random.default_rng(0).integers(0, 256, (50, 3, 4, 4), dtype=np.uint8)
 
@@ -15,7 +15,7 @@ VALUES = np.random.default_rng(0).integers(0, 256, (50, 3, 4, 4), dtype=np.uint8
 @pytest.fixture
 def images(tmp_path):
     np.save(tmp_path / "images.npy", VALUES)
-    return map_array(tmp_path / "images.npy")
+    return np.load(tmp_path / "images.npy", mmap_mode="r")
 
 
 @pytest.fixture
@@ -60,7 +60,7 @@ def test_rows_of_views_are_not_mixed_up(images, tmp_path):
         (images[5:][2:], VALUES[7:]),
         (images[::2], VALUES[::2]),
         (mapped_rows(images, np.arange(0, 50, 3)), VALUES[::3]),
-        (map_array(features), numbers),
+        (np.load(features, mmap_mode="r"), numbers),
     ):
         rows = mapped_rows(view, index)
         assert rows.dtype == values.dtype

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 import curvewise as cw
+from curvewise.data.task import split_rows
 
 
 def made(n_negative: int, n_positive: int) -> cw.Task:
@@ -64,3 +65,9 @@ def test_the_digest_of_the_test_part_is_of_that_alone():
     assert task.test_digest != cw.load_task("digits:8", seed=1).test_digest
     assert task.test_digest != cw.load_task("digits:3").test_digest
     assert task.test_digest != task.with_validation(0.2, seed=0).test_digest
+
+
+@pytest.mark.parametrize("fraction", [0, 1, -0.1, "half"])
+def test_a_part_of_the_rows_is_split_off(fraction):
+    with pytest.raises(cw.InputError, match="fraction must"):
+        split_rows(np.repeat([0, 1], 50), fraction, seed=0)

@@ -33,19 +33,23 @@ def data_list(
     data_dir: DataDir = None, cache_dir: CacheDir = None, as_json: AsJson = False
 ) -> None:
     """Show the sources, which of them are there, and how to get the others."""
-    from curvewise.data.registry import list_sources
+    from curvewise.data.registry import SOURCES, source_missing
 
-    sources = list_sources(data_dir=data_dir)
+    missing = {name: source_missing(name, data_dir) for name in SOURCES}
     if as_json:
-        print_json([vars(source) for source in sources])
+        print_json(
+            [
+                {"name": s.name, "example": s.example, "what": s.what, "missing": missing[s.name]}
+                for s in SOURCES.values()
+            ]
+        )
         return
     table = Table("source", "what", "state")
-    for source in sources:
-        table.add_row(source.example, source.what, "missing" if source.missing else "there")
+    for name, source in SOURCES.items():
+        table.add_row(source.example, source.what, "missing" if missing[name] else "there")
     Console().print(table)
-    for source in sources:
-        if source.missing:  # plain, so that addresses and paths stay whole
-            print(f"- {source.missing}")
+    for reason in filter(None, missing.values()):  # plain, so that addresses and paths stay whole
+        print(f"- {reason}")
 
 
 @data_app.command("check", epilog=examples("data check cifar10:cat/dog --beta 100"))

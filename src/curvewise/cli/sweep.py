@@ -308,8 +308,8 @@ def require_data_folder(data_dir: Path | None) -> None:
 
 
 def _profile(name: str, scale: str, weights: Path | None, data_dir: Path | None) -> Any:
+    from curvewise.data.registry import source_missing
     from curvewise.paper.profiles import Profile
-    from curvewise.paper.samples import source_missing
 
     if weights is not None:
         from curvewise.models.train import require_weights

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from curvewise.base.errors import InputError, require, require_number
 from curvewise.base.files import read_json, sha256, write_json
 from curvewise.data.image_files import RULE, broken_text, decoded_batches
-from curvewise.data.mapped import map_array, write_rows
+from curvewise.data.mapped import write_rows
 from curvewise.data.task import Progress, SourceOptions, Task, split_task
 
 # Of ImageNet's training pixels, on the scale 0 to 1: what pretrained networks expect.
@@ -172,7 +172,7 @@ def _open(folder: Path, n: int, size: int) -> CachedImages:
     try:
         index = read_json(folder / INDEX)
         broken = {int(row): (str(path), str(reason)) for row, path, reason in index["broken"]}
-        images = map_array(folder / "images.npy")
+        images = np.load(folder / "images.npy", mmap_mode="r")
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise InputError(
             f"the cache {folder} must be whole, got a damaged one ({error}): remove it and try "

@@ -15,6 +15,7 @@ import tarfile
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -98,17 +99,8 @@ def cifar100(argument: str, options: SourceOptions) -> Task:
     return _task(CIFAR100, argument, cifar100_files(options))
 
 
-def cifar10_files(options: SourceOptions) -> Path:
-    """Return the folder or archive of CIFAR-10, or raise with how to get it."""
-    return _place(CIFAR10, options)
-
-
-def cifar100_files(options: SourceOptions) -> Path:
-    """Return the folder or archive of CIFAR-100, or raise with how to get it."""
-    return _place(CIFAR100, options)
-
-
 def _place(edition: Edition, options: SourceOptions) -> Path:
+    """Return the folder or archive of an edition, or raise with how to get it."""
     folder = options.data_folder / edition.folder
     archive = options.data_folder / edition.archive
     require(
@@ -117,6 +109,9 @@ def _place(edition: Edition, options: SourceOptions) -> Path:
         f"get {edition.archive} from {PAGE}",
     )
     return folder if folder.is_dir() else archive
+
+
+cifar10_files, cifar100_files = partial(_place, CIFAR10), partial(_place, CIFAR100)
 
 
 def _task(edition: Edition, argument: str, place: Path) -> Task:

@@ -36,7 +36,8 @@ def mapped_rows(array: NDArray[Any], rows: NDArray[np.int64]) -> NDArray[Any]:
         step = max(1, PIECE_BYTES // row_bytes)
         pieces = (array[rows[start : start + step]] for start in range(0, len(rows), step))
         write_rows(path, pieces, (len(rows), *array.shape[1:]), array.dtype)
-    return map_array(path)
+    mapped: NDArray[Any] = np.load(path, mmap_mode="r")
+    return mapped
 
 
 def _place(array: Any, rows: NDArray[np.int64]) -> Path:
@@ -74,9 +75,3 @@ def write_rows(
         rows = (file.tell() - begin) // row_bytes
         file.seek(0)  # numpy gives the header one length for any number of rows
         np.lib.format.write_array_header_1_0(file, {**header, "shape": (rows, *shape[1:])})
-
-
-def map_array(path: Path) -> NDArray[Any]:
-    """Return the array of a .npy file as a read-only memory map."""
-    mapped: NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
-    return mapped

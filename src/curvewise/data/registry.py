@@ -86,16 +86,6 @@ SOURCES = {
 }
 
 
-@dataclass(frozen=True)
-class SourceInfo:
-    """A line of the list of sources; `missing` says how to get one that is not there."""
-
-    name: str
-    example: str
-    what: str
-    missing: str | None
-
-
 def load_task(
     source: str,
     *,
@@ -143,14 +133,9 @@ def source_of(path: Path) -> str:
     return endings.get(Path(path.name.removesuffix(".gz")).suffix.lower(), "")
 
 
-def list_sources(*, data_dir: str | PathLike[str] | None = None) -> list[SourceInfo]:
-    """Return every source, with how to get the data of those that are not there.
+def source_missing(name: str, data_dir: str | PathLike[str] | None = None) -> str | None:
+    """Return how to get the data of a source, or None if they are there.
 
-    >>> [source.example for source in list_sources() if source.name == "digits"]
-    ['digits:8']
+    >>> source_missing("digits")
     """
-    options = SourceOptions(data_dir=data_dir)
-    return [
-        SourceInfo(source.name, source.example, source.what, source.missing(options))
-        for source in SOURCES.values()
-    ]
+    return SOURCES[name].missing(SourceOptions(data_dir=data_dir))

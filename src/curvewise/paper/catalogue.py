@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from curvewise.base.errors import require_choice
+from curvewise.data.registry import source_missing
 from curvewise.paper.ensembles import ENSEMBLES, METHOD_TABLE
 from curvewise.paper.experiment import Experiment
 from curvewise.paper.imbalance import BETA, CIFAR_BANDS, KAGGLE_BANDS, MELANOMA_BOX
@@ -18,7 +19,7 @@ from curvewise.paper.pairs import (
     PAIRS_FASHION,
 )
 from curvewise.paper.profiles import Profile
-from curvewise.paper.samples import SAMPLES, source_missing
+from curvewise.paper.samples import SAMPLES
 from curvewise.paper.settings import EVAL_LAMBDA, HYPER_DISTRIBUTION, HYPER_METRICS, LAMBDA_CHOICE
 from curvewise.paper.training import FILM_CHOICES, ROBUSTNESS, SAM_BOX
 from curvewise.sweep.run import duration

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from curvewise.base.errors import InputError
 from curvewise.data.imbalance import subsample_to_beta
-from curvewise.data.registry import list_sources, load_task
+from curvewise.data.registry import load_task, source_missing
 from curvewise.data.task import Task
 from curvewise.paper.experiment import Claim, Data, Experiment, Measured, Reading
 from curvewise.paper.profiles import both
@@ -84,14 +84,6 @@ def _read(name: str, reading: Reading) -> tuple[Task | None, str]:
             return None, "not there"
         return None, f"not usable: `curvewise data check {name}` says why"
     return task, "counted"
-
-
-def source_missing(name: str, data_dir: object) -> str | None:
-    """Return how to get a source's data, or None if they are there."""
-    for source in list_sources(data_dir=data_dir):  # type: ignore[arg-type]
-        if source.name == name:
-            return source.missing
-    raise InputError(f"there is no source {name}")
 
 
 def thinned(y: NDArray[np.int64], beta: float) -> NDArray[np.int64]:
