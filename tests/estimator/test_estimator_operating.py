@@ -1,6 +1,7 @@
 """Operating points of fitted estimators: what they promise, and what `predict` makes of them."""
 
 import warnings
+from copy import copy
 from dataclasses import asdict, replace
 from math import inf
 
@@ -13,14 +14,8 @@ from scipy.stats import binom
 import curvewise as cw
 from curvewise.base.errors import InputError
 
-FAST = {
-    "n_members": 6,
-    "trees": 10,
-    "steps": 60,
-    "hidden": (8,),
-    "learning_rate": 0.02,
-    "random_state": 0,
-}
+FAST = {"n_members": 6, "trees": 10, "steps": 60, "hidden": (8,), "learning_rate": 0.02}
+FAST["random_state"] = 0
 
 
 def simulated(n, seed):
@@ -105,10 +100,9 @@ def test_rows_that_fit_set_aside_serve_the_same(set_aside):
 
 def test_a_new_prior_moves_the_point_along(set_aside):
     before = set_aside.choose_operating_point(max_fpr=0.05)
-    set_aside.set_params(prior=0.5)
-    after = set_aside.choose_operating_point(max_fpr=0.05)
-    called = set_aside.predict(NEW, at=after)
-    set_aside.set_params(prior=None)
+    moved = copy(set_aside).set_params(prior=0.5)
+    after = moved.choose_operating_point(max_fpr=0.05)
+    called = moved.predict(NEW, at=after)
     assert after.threshold > before.threshold + 1
     assert np.array_equal(called, set_aside.predict(NEW, at=before))
 
@@ -129,27 +123,21 @@ def test_points_of_other_scores_models_and_priors_are_refused(set_aside, fitted,
     called = set_aside.predict(X, at=point)
     again = cw.load(cw.save(set_aside, tmp_path / "model.safetensors"))
     assert np.array_equal(again.predict(X, at=cw.OperatingPoint(**asdict(point))), called)
-    set_aside.set_params(prior=0.5)
-    try:
-        with pytest.raises(InputError, match="another prior; choose it anew"):
-            set_aside.predict(X, at=point)
-        set_aside.predict(X, at=at_one_tau)  # no prior moves these scores
-    finally:
-        set_aside.set_params(prior=None)
+    moved = copy(set_aside).set_params(prior=0.5)
+    with pytest.raises(InputError, match="another prior; choose it anew"):
+        moved.predict(X, at=point)
+    moved.predict(X, at=at_one_tau)  # no prior moves these scores
 
 
-@pytest.mark.parametrize("prior", [0.01, [0.01, 0.99]])
-def test_the_prior_is_the_prevalence_of_a_point(set_aside, prior):
+def test_the_prior_is_the_prevalence_of_a_point(set_aside):
     asked = set_aside.choose_operating_point(X_CAL, Y_CAL, cost_ratio=50, prevalence=0.01)
-    set_aside.set_params(prior=prior)
-    try:
-        point = set_aside.choose_operating_point(X_CAL, Y_CAL, cost_ratio=50)
-        other = set_aside.choose_operating_point(X_CAL, Y_CAL, cost_ratio=50, prevalence=0.3)
-    finally:
-        set_aside.set_params(prior=None)
-    assert point.prevalence == 0.01
-    assert (point.tpr, point.fpr, point.ppv) == (asked.tpr, asked.fpr, asked.ppv)
-    assert other.prevalence == 0.3
+    for prior in (0.01, [0.01, 0.99]):
+        made = copy(set_aside).set_params(prior=prior)
+        point = made.choose_operating_point(X_CAL, Y_CAL, cost_ratio=50)
+        assert point.prevalence == 0.01
+        assert (point.tpr, point.fpr, point.ppv) == (asked.tpr, asked.fpr, asked.ppv)
+        other = made.choose_operating_point(X_CAL, Y_CAL, cost_ratio=50, prevalence=0.3)
+        assert other.prevalence == 0.3
 
 
 def test_out_of_fold_scores_make_a_point_approximate(fitted):

@@ -19,14 +19,8 @@ from curvewise.networks.architectures import MLP
 from curvewise.networks.conditioning import condition
 from curvewise.training.stacked import fit_stacked
 
-FAST = {
-    "n_members": 4,
-    "trees": 10,
-    "steps": 60,
-    "hidden": (8,),
-    "learning_rate": 0.02,
-    "random_state": 0,
-}
+FAST = {"n_members": 4, "trees": 10, "steps": 60, "hidden": (8,), "learning_rate": 0.02}
+FAST["random_state"] = 0
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(500, 3)) * [1, 10, 0.1]
 P = expit(1.5 * X[:, 0] + 8 * X[:, 2] - 2.5)

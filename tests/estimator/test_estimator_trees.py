@@ -177,13 +177,6 @@ def test_a_warm_start_keeps_the_trees(fitted):
     assert made.tree_share_ == 0
 
 
-def test_trees_of_more_classes():
-    labels = np.where(X[:, 3] > 1, 2, Y)
-    made = cw.LCTClassifier(**FAST, trees=20).fit(X, labels)
-    assert made.ensemble_.trees.out_of_fold.shape == (300, 3)
-    np.testing.assert_allclose(made.predict_proba(X).sum(axis=1), 1)
-
-
 def test_a_warm_start_that_breaks_off_leaves_the_model_as_it_was(monkeypatch):
     made = cw.LCTClassifier(**FAST, trees=12, warm_start=True).fit(X, Y)
     before, share = made.decision_function(X), made.tree_share_

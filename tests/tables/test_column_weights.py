@@ -39,15 +39,12 @@ def test_weights_are_those_of_welch(kind: str, classes: list[Any]) -> None:
     assert min(expected) < 0.6 < 0.9 < max(expected)
 
 
-def test_weights_of_nothing_and_of_everything() -> None:
+def test_weights_of_nothing_and_of_everything_and_of_a_constant() -> None:
     y = np.repeat([0, 1], 10)
     x = np.stack([np.full(20, 0.1), y, np.tile([0.0, 1], 10)], axis=1)
     assert column_weights(x, y, "none").tolist() == [1, 1, 1]
     assert column_weights(x, y, "mild").tolist() == [0.1, 1, 0.1]
     assert column_weights(x, y, "strong").tolist() == [0.03, 1, 0.03]
-
-
-def test_a_constant_column_says_nothing_whatever_its_number() -> None:
     x = np.tile([0.1, 0.7, 1 / 3, 123.456, -1e8 / 3], (1000, 1))
     y = np.arange(1000) % 7 == 0
     assert column_weights(x, y, "strong").tolist() == [0.03] * 5

@@ -28,14 +28,11 @@ missing = SOURCES["keel"].missing(SourceOptions())
 needs_keel = pytest.mark.skipif(missing is not None, reason=str(missing))
 
 
-def test_every_set_has_one_base_set_that_its_name_begins_with():
+def test_every_set_has_one_base_set_and_halves_alternate_by_it():
     names = [name for names in BASES.values() for name in names]
     assert len(names) == len(set(names)) == 62
     assert len(BASES) == 17
     assert all(name.startswith(base) for name, base in BASE_OF.items())
-
-
-def test_halves_alternate_by_base_set():
     assert bases_of_half("dev") == [
         *("abalone", "cleveland", "ecoli", "glass", "kr-vs-k", "lymphography", "poker"),
         *("winequality", "zoo"),
@@ -78,37 +75,18 @@ def test_no_row_is_in_two_base_sets_and_variants_share_rows():
 
 
 @needs_keel
-@pytest.mark.parametrize(
-    ("name", "shape", "positives"),
-    [("zoo-3", (101, 16), 5), ("abalone19", (4174, 8), 32), ("cleveland-0_vs_4", (177, 13), 13)],
-)
-def test_sizes(name, shape, positives):
-    dataset = load(name)
-    assert dataset.x.shape == shape
-    assert dataset.positives == positives
-    assert dataset.ratio == (shape[0] - positives) / positives >= LEAST_RATIO
-
-
-@needs_keel
 def test_folds_are_the_same_each_time_and_test_each_row_once_a_repeat():
     dataset = load("zoo-3")
-    first, second = folds(dataset), folds(dataset)
-    assert len(first) == 15
+    assert (dataset.x.shape, dataset.positives, dataset.ratio) == ((101, 16), 5, 96 / 5)
+    parts = folds(dataset)
     for repeat in range(3):
-        tested = np.concatenate([test for _, test in first[5 * repeat : 5 * repeat + 5]])
+        tested = np.concatenate([test for _, test in parts[5 * repeat : 5 * repeat + 5]])
         assert sorted(tested) == list(range(101))
-    for (train, test), (train_again, test_again) in zip(first, second, strict=True):
-        np.testing.assert_array_equal(train, train_again)
-        np.testing.assert_array_equal(test, test_again)
-        assert dataset.y[train].sum() == 4
-        assert dataset.y[test].sum() == 1
-
-
-def test_few_positives_make_fewer_folds():
-    few = Dataset("few", "few", None, np.array([1] * 3 + [0] * 20))
-    parts = folds(few)
-    assert len(parts) == 9
-    assert all(few.y[test].sum() == 1 and few.y[train].sum() == 2 for train, test in parts)
+    for one, other in zip(parts, folds(dataset), strict=True):
+        np.testing.assert_array_equal(np.concatenate(one), np.concatenate(other))
+        assert [dataset.y[part].sum() for part in one] == [4, 1]
+    few = Dataset("few", "few", None, np.array([1] * 3 + [0] * 20))  # make fewer folds
+    assert [[few.y[part].sum() for part in one] for one in folds(few)] == [[2, 1]] * 9
     with pytest.raises(InputError, match="3 positives or more, got 2"):
         folds(Dataset("fewer", "few", None, np.array([1, 1, 0, 0, 0])))
 

@@ -43,7 +43,7 @@ def made(dataset="zoo-3", fold=0, method="a", auc=0.5, brier=0.1, score=(0.5, 0.
     )
 
 
-def test_measures_of_a_fold_against_scikit_learn(toy):
+def test_measures_of_a_fold_against_scikit_learn(toy, monkeypatch):
     train, test = folds(TOY)[7]
     got = measure(Cell("zoo-3", 7, "linear"))
     model = LogisticRegression().fit(TOY.x.iloc[train], TOY.y[train])
@@ -56,16 +56,11 @@ def test_measures_of_a_fold_against_scikit_learn(toy):
     assert got.tpr_at_10 == pytest.approx(max(tpr[fpr <= 0.10]))  # 10 negatives: on a corner
     assert 0 <= got.tpr_at_1 <= got.tpr_at_10
     assert got.fit_seconds > 0 < got.predict_seconds
-
-
-def test_ranks_have_no_brier_score(toy, monkeypatch):
-    model = LogisticRegression()
-    model.ranks_only = True
+    model.ranks_only = True  # so it has no probabilities to be measured
     monkeypatch.setitem(METHODS, "ranking", lambda seed: model)
-    got = measure(Cell("zoo-3", 0, "ranking"))
-    assert np.isnan(got.brier)
-    assert np.isnan(got.calibration_error)
-    assert 0 <= got.auc <= 1
+    got = measure(Cell("zoo-3", 7, "ranking"))
+    assert np.isnan([got.brier, got.calibration_error]).all()
+    assert got.auc == pytest.approx(roc_auc_score(got.y, score))
 
 
 def test_calibration_error_is_that_of_a_plain_loop():
@@ -77,9 +72,7 @@ def test_calibration_error_is_that_of_a_plain_loop():
         rows = order[start : start + 20]
         total += 20 / 300 * abs(np.mean(y[rows]) - np.mean(probability[rows]))
     assert expected_calibration_error(y, probability) == pytest.approx(total)
-
-
-def test_many_zeros_are_a_bin_of_their_own():
+    # Many zeros are a bin of their own.
     probability, y = np.array([0.0] * 281 + [0.1] * 19), np.array([1] + [0] * 299)
     assert expected_calibration_error(y, probability) == pytest.approx((1 + 19 * 0.1) / 300)
 
@@ -111,8 +104,7 @@ def test_a_store_keeps_replaces_and_forgets(tmp_path):
         frame = results.frame(["zoo-3"])
         assert frame["auc"].tolist() == [0.6]
         assert np.isnan(frame["brier"][0])
-        assert frame["score"][0].tolist() == [0.25, 1 / 3]
-        assert frame["y"][0].tolist() == [0, 1]
+        assert [frame[name][0].tolist() for name in ("score", "y")] == [[0.25, 1 / 3], [0, 1]]
         assert results.forget([Cell("zoo-3", 0, "a"), Cell("zoo-3", 1, "a")]) == 1
         assert results.done() == {Cell("yeast4", 0, "b")}
 
@@ -166,48 +158,38 @@ def frame_of(tmp_path, *measured):
 
 def test_a_base_set_counts_once_whatever_its_variants(tmp_path):
     areas = {"glass2": (0.6, 0.9), "glass4": (0.8, 0.4), "zoo-3": (0.5, 0.9)}
-    frame = frame_of(
-        tmp_path,
-        *(
-            made(name, fold, method, auc=value + (0.01 if fold else -0.01))
-            for name, values in areas.items()
-            for method, value in zip("ab", values, strict=True)
-            for fold in (0, 1)
-        ),
-    )
+    cells = [
+        made(name, fold, method, auc=value + (0.01 if fold else -0.01))
+        for name, values in areas.items()
+        for method, value in zip("ab", values, strict=True)
+        for fold in (0, 1)
+    ]
+    frame = frame_of(tmp_path, *cells, made(fold=2))
+    frame = common(frame, ["a", "b"])  # folds that both have done
+    assert frame["fold"].max() == 1
     assert by_dataset(frame, "auc")["a"].tolist() == pytest.approx([0.6, 0.8, 0.5])
-    assert by_base(by_dataset(frame, "auc"))["a"].to_dict() == pytest.approx(
-        {"glass": 0.7, "zoo": 0.5}
-    )
+    bases = by_base(by_dataset(frame, "auc"))
+    assert bases["a"].to_dict() == pytest.approx({"glass": 0.7, "zoo": 0.5})
     assert ranked(frame, "auc").mean_ranks.to_dict() == {"a": 1.5, "b": 1.5}
 
 
 def test_low_is_good_for_brier_and_pooled_calibration(tmp_path):
-    frame = frame_of(
-        tmp_path,
-        made(method="a", brier=0.2, score=(0.0, 0.8)),
-        made(method="a", fold=1, brier=0.2, score=(0.0, 0.8)),
-        made(method="b", brier=0.1, score=(0.4, 0.4)),
-        made(method="b", fold=1, brier=0.1, score=(0.5, 0.5)),
-        made(method="ranks", brier=np.nan),
-        made(method="ranks", fold=1, brier=np.nan),
-    )
-    assert ranked(frame[frame["method"] != "ranks"], "brier").mean_ranks.to_dict() == {
-        "a": 2,
-        "b": 1,
-    }
+    scores = {"a": [(0.0, 0.8), (0.0, 0.8)], "b": [(0.4, 0.4), (0.5, 0.5)], "ranks": [(0, 1)] * 2}
+    brier = {"a": 0.2, "b": 0.1, "ranks": np.nan}
+    cells = [
+        made(method=method, fold=fold, brier=brier[method], score=scores[method][fold])
+        for method in scores
+        for fold in (0, 1)
+    ]
+    frame = frame_of(tmp_path, *cells)
+    ranks = ranked(frame[frame["method"] != "ranks"], "brier").mean_ranks
+    assert ranks.to_dict() == {"a": 2, "b": 1}
     # a: 0 and .8 twice in two bins; b: .4 and .5 in two bins, each half positive
     error = by_dataset(frame, "calibration_error").loc["zoo-3"]
     assert error[["a", "b"]].tolist() == pytest.approx([(0 + 0.2) / 2, (0.1 + 0) / 2])
     table = probabilities_table(frame)
     assert "ranks" not in table
     assert table.splitlines()[2] == "| b | 1.00 | 0.1000 | 1.00 | 0.0500 |"
-
-
-def test_only_folds_that_all_have_done_count(tmp_path):
-    frame = frame_of(tmp_path, made(method="a"), made(method="b"), made(method="a", fold=1))
-    assert common(frame, ["a", "b"])["fold"].tolist() == [0, 0]
-    assert len(common(frame, ["a"])) == 2
 
 
 def test_the_page_is_of_one_half(tmp_path, capsys):
