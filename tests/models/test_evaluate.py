@@ -8,7 +8,7 @@ import pytest
 from PIL import Image
 
 import curvewise as cw
-from command_line import command
+from command_line import command, done
 from curvewise.models.evaluate import measured_part
 
 
@@ -31,17 +31,21 @@ def place(tmp_path_factory):
                 Image.fromarray(pixels).save(place / folder / name / f"{i}.png")
     quick = ("--seed", "7", "--set", "epochs=1", "--cache-dir", place / "cache")
     table = ("train", f"table:{place / 'people.csv'}", "--target", "outcome", "--group", "patient")
-    assert command(*table, *quick, "--out", place / "m-table").code == 0
+    done(*table, *quick, "--out", place / "m-table")
     images = ("train", f"folder:{place / 'parts'}", "--image-size", "10")
-    assert command(*images, *quick, "--out", place / "m-images").code == 0
+    done(*images, *quick, "--out", place / "m-images")
     return place
 
 
-def metrics(place, source, model, *more):
+def measured(place, source, model, *more):
     words = ("evaluate", source, "--model", place / model, "--cache-dir", place / "cache")
-    ended = command(*words, *more, "--json")
+    ended = command(*words, *more)
     assert ended.code == 0, ended.err
-    return json.loads(ended.out)
+    return ended.out, ended.err
+
+
+def metrics(place, source, model, *more):
+    return json.loads(measured(place, source, model, *more, "--json")[0])
 
 
 @pytest.mark.parametrize(("source", "model"), [("table", "m-table"), ("folder", "m-images")])
@@ -60,6 +64,8 @@ def test_the_positive_class_stays_where_it_has_become_the_frequent_one(place):
     x, y, _ = measured_part(model, source, **options)
     assert x.shape[1:] == (3, 10, 10)
     assert np.bincount(y).tolist() == [2, 6]  # crack is class 1, as in training
+    with pytest.raises(cw.InputError, match=r"shape \(3, 10, 10\), got \(3, 12, 12\)"):
+        measured_part(model, source, **(options | {"image_size": 12}))
     with pytest.warns(UserWarning, match=r"\('sound', 'crack'\) apart, .* \('crack', 'sound'\)"):
         _, y, _ = measured_part(model, source, **options, positive="sound")
     assert np.bincount(y).tolist() == [6, 2]
@@ -84,13 +90,6 @@ def test_a_table_without_the_column_of_groups(place, tmp_path):
     assert metrics(place, source, "m-table", "--all-rows")["n_positive"] == 30
 
 
-def measured(place, source, model, *more):
-    words = ("evaluate", source, "--model", place / model, "--cache-dir", place / "cache")
-    ended = command(*words, *more)
-    assert ended.code == 0, ended.err
-    return ended.out, ended.err
-
-
 def test_training_rows_among_those_of_a_table_are_told(place):
     source = f"table:{place / 'people.csv'}"
     out, err = measured(place, source, "m-table")
@@ -101,7 +100,10 @@ def test_training_rows_among_those_of_a_table_are_told(place):
     assert "all rows" in out
     assert err.startswith("curvewise: warning: with --all-rows training rows of the model are amo")
     assert err.count("\n") == 1
-    _, err = measured(place, source, "m-table", "--seed", "8")
+    copy = place / "copy.csv"  # a file is known by what is in it
+    copy.write_bytes((place / "people.csv").read_bytes())
+    assert "training rows" in measured(place, f"table:{copy}", "m-table", "--all-rows")[1]
+    _, err = measured(place, f"table:{copy}", "m-table", "--seed", "8")
     assert err.startswith("curvewise: warning: with --seed 8 training rows of the model are among")
 
 
@@ -122,19 +124,11 @@ def test_a_file_that_was_never_trained_on_says_which_rows_are_used(place, tmp_pa
     assert measured(place, f"table:{tmp_path / 'few.csv'}", "m-table", "--all-rows")[1] == ""
 
 
-def test_the_training_file_is_known_by_what_is_in_it(place, tmp_path):
-    frame = pd.read_csv(place / "people.csv")
-    frame.to_csv(tmp_path / "copy.csv", index=False)
-    source = f"table:{tmp_path / 'copy.csv'}"
-    assert measured(place, source, "m-table")[1] == ""
-    assert "training rows" in measured(place, source, "m-table", "--all-rows")[1]
-
-
 def test_a_model_of_a_thinned_or_validated_task_knows_its_table(place, tmp_path):
     source = f"table:{place / 'people.csv'}"
     words = ("train", source, "--target", "outcome", "--set", "epochs=1")
     for name, more in (("a", ("--beta", "20")), ("b", ("--validation", "0.3", "--seed", "4"))):
-        assert command(*words, *more, "--out", tmp_path / name).code == 0
+        done(*words, *more, "--out", tmp_path / name)
         assert measured(tmp_path, source, name)[1] == ""
         assert "training rows" in measured(tmp_path, source, name, "--all-rows")[1]
 
@@ -151,27 +145,16 @@ def test_other_sources_say_so_too(place):
     )
 
 
-def test_samples_of_another_shape_are_told(place):
-    ended = command("evaluate", f"folder:{place / 'parts'}", "--model", place / "m-images",
-                    "--image-size", "12", "--cache-dir", place / "cache")  # fmt: skip
-    assert ended.code == 2
-    assert "this model takes samples of shape (3, 10, 10), got (3, 12, 12)" in ended.err
-
-
 def test_the_table_and_the_files_of_an_evaluation(place, tmp_path):
     source = f"table:{place / 'people.csv'}"
-    ended = command("evaluate", source, "--model", place / "m-table", "--out", tmp_path / "again",
-                    "--threshold", "0.5", "--min-tpr", "0.5", "--prevalence", "0.01")  # fmt: skip
-    assert ended.code == 0
-    assert "AUC" in ended.out
-    assert "at threshold" in ended.out
-    assert "chosen on these data" in ended.out
-    assert "at prevalence 0.0100" in ended.out
-    assert sorted(path.name for path in (tmp_path / "again").iterdir()) == [
-        "metrics.json",
-        "report.html",
-        "roc.png",
-    ]
+    rules = ("--threshold", "0.5", "--min-tpr", "0.5", "--prevalence", "0.01")
+    printed = done(
+        "evaluate", source, "--model", place / "m-table", "--out", tmp_path / "again", *rules
+    )
+    for part in ("AUC", "at threshold", "chosen on these data", "at prevalence 0.0100"):
+        assert part in printed
+    files = sorted(path.name for path in (tmp_path / "again").iterdir())
+    assert files == ["metrics.json", "report.html", "roc.png"]
     written = json.loads((tmp_path / "again" / "metrics.json").read_text())
     assert written["at_threshold"]["threshold"] == 0.5
     assert written["chosen_on_these_data"]["tpr"] >= 0.5

@@ -8,7 +8,7 @@ import pytest
 from PIL import Image
 
 import curvewise as cw
-from command_line import command
+from command_line import command, done
 from curvewise.data import image_files as images
 from curvewise.data.image_files import decoded_batches, find_images, grey
 from curvewise.models.predict import make_scorer, predict, score_images
@@ -30,11 +30,8 @@ def trained(tmp_path_factory):
         for i in range(count):
             ending, shape = ("png", (31, 45, 3)) if i % 2 else ("jpg", (64, 20, 3))
             noise(place / "parts" / name / f"{i}.{ending}", i, shape, low)
-    ended = command(
-        "train", f"folder:{place / 'parts'}", "--image-size", "16", "--out", place / "model",
-        "--cache-dir", place / "cache", "--set", "epochs=4", "--json",
-    )  # fmt: skip
-    assert ended.code == 0, ended.err
+    words = ("train", f"folder:{place / 'parts'}", "--image-size", "16", "--out", place / "model")
+    done(*words, "--cache-dir", place / "cache", "--set", "epochs=4")
     return place
 
 
@@ -43,8 +40,7 @@ def test_scores_are_those_of_the_training_pipeline(trained, tmp_path):
     model = cw.load(trained / "model" / "model.safetensors")
     out = tmp_path / "scores.csv"
     words = ("--model", trained / "model", "--out", out, "--calibrated", "--max-fpr", "0.25")
-    ended = command("predict", trained / "parts", *words, "--prior", "0.02", "--json")
-    assert ended.code == 0, ended.err
+    summary = json.loads(done("predict", trained / "parts", *words, "--prior", "0.02", "--json"))
     found = pd.read_csv(out, keep_default_na=False)
     assert list(found) == ["path", "score", "positive", "class", "probability", "note"]
     expected = sorted(str(path) for path in (trained / "parts").rglob("*.*"))
@@ -56,7 +52,6 @@ def test_scores_are_those_of_the_training_pipeline(trained, tmp_path):
         ("probability", model.probabilities(pixels, prior=0.02)),
     ):
         np.testing.assert_allclose(np.sort(found[column]), np.sort(known), rtol=1e-4, atol=1e-5)
-    summary = json.loads(ended.out)
     point = cw.choose_operating_point(task.y_test, model.scores(task.x_test), max_fpr=0.25)
     assert summary["threshold"] == pytest.approx(point.threshold, rel=1e-5)
     called = found["score"] >= summary["threshold"]
@@ -72,15 +67,14 @@ def test_scores_are_those_of_the_training_pipeline(trained, tmp_path):
 def test_the_model_may_come_first_and_inputs_be_mixed(trained, tmp_path):
     one = trained / "parts" / "crack" / "4.jpg"
     out = tmp_path / "deep" / "scores.csv"
-    ended = command(
-        "predict", trained / "model" / "model.safetensors", one, trained / "parts", one,
-        "--out", out,
-    )  # fmt: skip
-    assert ended.code == 0
+    model = trained / "model" / "model.safetensors"
+    printed = done("predict", model, one, trained / "parts", one, "--out", out)
     called = pd.read_csv(out)["positive"].sum()
-    assert ended.out.startswith(f"80 rows, {called} called positive at threshold 0 (")
-    assert ended.out.endswith(f"): {out}\n")
+    assert printed.startswith(f"80 rows, {called} called positive at threshold 0 (")
+    assert printed.endswith(f"): {out}\n")
     assert pd.read_csv(out)["path"][0] == str(one)
+    done("predict", model, one, "--out", out, "--overwrite")
+    assert len(pd.read_csv(out)) == 1
 
 
 def test_broken_images_keep_their_row_without_a_score(trained, tmp_path):
@@ -164,7 +158,7 @@ def test_a_model_of_grey_arrays_scores_colour_files_of_any_size(tmp_path):
     x = rng.integers(0, 256, (80, 12, 12), dtype=np.uint8)
     np.savez(tmp_path / "grey.npz", x=x, y=np.arange(80) % 4 == 0)
     source, model = f"npz:{tmp_path / 'grey.npz'}", tmp_path / "model"
-    assert command("train", source, "--out", model, "--set", "epochs=1").code == 0
+    done("train", source, "--out", model, "--set", "epochs=1")
     small = tmp_path / "in" / "same.png"
     small.parent.mkdir()
     Image.fromarray(x[5]).save(small)
@@ -237,12 +231,11 @@ def test_a_model_of_arrays_predicts_arrays(tmp_path, array):
     np.savez(tmp_path / "features.npz", x=x, y=y)
     model = tmp_path / "model"
     source = f"npz:{tmp_path / 'features.npz'}"
-    assert command("train", source, "--out", model, "--set", "epochs=1").code == 0
+    done("train", source, "--out", model, "--set", "epochs=1")
     new = rng.normal(size=(7, 3)).astype(np.float32)
     np.savez(tmp_path / "new.npz", **{array: new}, x_train=x[:9])
     out = tmp_path / "out.csv"
-    ended = command("predict", tmp_path / "new.npz", "--model", model, "--out", out)
-    assert ended.code == 0, ended.err
+    done("predict", tmp_path / "new.npz", "--model", model, "--out", out)
     found = pd.read_csv(out)
     assert list(found) == ["row", "score", "positive", "class"]
     assert found["row"].tolist() == list(range(7))
@@ -258,18 +251,6 @@ def test_a_model_of_arrays_predicts_arrays(tmp_path, array):
         ended = command("predict", tmp_path / "wrong.npz", "--model", model)
         assert (ended.code, ended.err.count("\n")) == (2, 1)
         assert message in ended.err
-
-
-def test_answers_are_not_overwritten_unless_asked(trained, tmp_path):
-    out = tmp_path / "scores.csv"
-    words = ("predict", trained / "parts", "--model", trained / "model", "--out", out)
-    out.write_text("mine\n")
-    ended = command(*words)
-    assert ended.code == 2
-    assert f"{out} exists" in ended.err
-    assert out.read_text() == "mine\n"
-    assert command(*words, "--overwrite").code == 0
-    assert len(pd.read_csv(out)) == 80
 
 
 def test_thresholds_are_those_of_choose_operating_point(trained):

@@ -11,7 +11,7 @@ from hypothesis import given, strategies as st
 from rich.console import Console
 
 import curvewise as cw
-from command_line import command
+from command_line import command, done
 from curvewise.cli.models import evaluation_table
 from curvewise.models.evaluate import evaluation
 from curvewise.models.operating import short_threshold, threshold_text
@@ -34,18 +34,16 @@ def place(tmp_path_factory):
         ("never", ("--max-fpr", "0", "--set", "epochs=1", "--set", "lr=1e-9")),
         ("plain", ()),
     ):
-        ended = command(*words, *more, "--out", place / name)
-        assert ended.code == 0, ended.err
-        assert ("predict uses the threshold chosen on these data" in ended.out) == bool(more)
+        printed = done(*words, *more, "--out", place / name)
+        assert ("predict uses the threshold chosen on these data" in printed) == bool(more)
     return place
 
 
 def predicted(place, model, out, *more):
     words = ("predict", place / "people.csv", "--model", place / model, "--out", out, *more)
-    ended = command(*words)
-    assert ended.code == 0, ended.err
-    summary = json.loads(command(*words, "--overwrite", "--json").out)
-    return ended.out, summary, pd.read_csv(out)
+    printed = done(*words)
+    summary = json.loads(done(*words, "--overwrite", "--json"))
+    return printed, summary, pd.read_csv(out)
 
 
 def chosen(place, model):
