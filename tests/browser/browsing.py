@@ -48,13 +48,30 @@ def opening(browser: Any) -> Iterator[Opener]:
     assert opener.problems == []
 
 
-def until(page: Any, condition: str) -> None:
+def until(page: Any, condition: str, seconds: float = 20) -> None:
     """Wait for a condition; Playwright's own waiting needs `eval`, which the page forbids."""
-    for _ in range(300):
-        if page.evaluate(condition):
-            return
-        page.wait_for_timeout(20)
-    raise AssertionError(f"it never came true that {condition}")
+    came_true = page.evaluate(
+        f"""() => new Promise((answer) => {{
+            const last = Date.now() + {1000 * seconds};
+            const look = () => {{
+                if ({condition}) answer(true);
+                else if (Date.now() > last) answer(false);
+                else setTimeout(look, 10);
+            }};
+            look();
+        }})"""
+    )
+    assert came_true, f"it never came true that {condition}"
+
+
+def settled(page: Any) -> Any:
+    """Wait until what has come into view is drawn."""
+    for _ in range(2):  # a chart may change the height of the page, and what is in view
+        page.evaluate(
+            "() => new Promise((on) => requestAnimationFrame(() => requestAnimationFrame(on)))"
+        )
+        until(page, "curvewiseState.drawing === 0")
+    return page
 
 
 def scrolled(page: Any) -> Any:
@@ -62,11 +79,39 @@ def scrolled(page: Any) -> Any:
     height = page.evaluate("document.documentElement.scrollHeight")
     for place in range(0, height, 600):
         page.evaluate(f"window.scrollTo(0, {place})")
-        page.wait_for_timeout(40)
+        settled(page)
     page.evaluate("window.scrollTo(0, 0)")
     until(page, "curvewiseState.stale.size === 0")
-    page.wait_for_timeout(250)
-    return page
+    return settled(page)
+
+
+def in_view(page: Any, selector: str) -> Any:
+    """Scroll to an element, and wait until what is there is drawn."""
+    page.locator(selector).scroll_into_view_if_needed()
+    return settled(page)
+
+
+def as_opened(page: Any) -> Any:
+    """Undo what was typed and chosen, in front of all other pages, which else get no frames."""
+    page.bring_to_front()
+    page.evaluate(
+        """async () => {
+        const state = curvewiseState;
+        for (const field of document.querySelectorAll("input")) {
+            if (field.checked !== field.defaultChecked) field.click();
+            if (field.type !== "text" || !field.value) continue;
+            field.value = "";
+            field.dispatchEvent(new Event("input"));
+        }
+        Object.assign(state, { sort: { key: "auc", sign: -1 }, all: false });
+        drawRuns(state);
+        const { dataset } = document.documentElement;
+        if (dataset.theme !== "light") document.querySelector("#theme").click();
+        await select(state, state.data.chosen);
+        window.scrollTo(0, 0);
+        }"""
+    )
+    return settled(page)
 
 
 def selected(page: Any, store: Any) -> tuple[Any, Any]:

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from browsing import FLAGS, Opener, opening
+from browsing import FLAGS, Opener, as_opened, opening
 
 from command_line import command
 
@@ -33,15 +33,25 @@ def show(browser: Any) -> Iterator[Opener]:
         yield opener
 
 
-# Each test opens its own page: one that others are opened over may be given no frames any more.
-@pytest.fixture
-def compared_page(show: Opener, compared: Any) -> Any:
-    return show(compared.page)
+@pytest.fixture(scope="module")
+def shared(browser: Any) -> Iterator[dict[str, Any]]:
+    """Pages that the tests of a module share, by name, as opening one takes a second or two."""
+    with opening(browser) as opener:
+        yield {"opener": opener}
 
 
 @pytest.fixture
-def trained_page(show: Opener, trained: Any) -> Any:
-    return show(trained.page)
+def compared_page(shared: dict[str, Any], compared: Any) -> Any:
+    if "compared" not in shared:
+        shared["compared"] = shared["opener"](compared.page)
+    return as_opened(shared["compared"])
+
+
+@pytest.fixture
+def trained_page(shared: dict[str, Any], trained: Any) -> Any:
+    if "trained" not in shared:
+        shared["trained"] = shared["opener"](trained.page)
+    return as_opened(shared["trained"])
 
 
 @pytest.fixture(scope="session")

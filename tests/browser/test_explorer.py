@@ -8,7 +8,7 @@ import sys
 
 import numpy as np
 import pytest
-from browsing import copied, scrolled, selected, shown, until
+from browsing import copied, in_view, scrolled, selected, shown, until
 from scipy.stats import beta as beta_distribution
 
 import curvewise as cw
@@ -135,9 +135,7 @@ def test_thresholds_are_short_and_call_the_same(compared_page, compared):
 
 
 def test_dragging_moves_along_the_curve(compared_page, compared):
-    page = scrolled(compared_page)
-    page.locator("#explorer").scroll_into_view_if_needed()
-    page.wait_for_timeout(200)
+    page = in_view(compared_page, "#explorer")
     page.fill("#max-fpr", "0.01")
     before = page.evaluate("curvewiseState.corner")
     box = page.locator("#handle").bounding_box()

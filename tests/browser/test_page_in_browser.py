@@ -6,7 +6,7 @@ import json
 
 import numpy as np
 import pytest
-from browsing import SCREENSHOTS, scrolled, until
+from browsing import SCREENSHOTS, in_view, scrolled, settled, until
 
 from curvewise.report.page import write_page
 from curvewise.sweep.store import Store
@@ -28,7 +28,7 @@ def test_it_opens_and_answers_without_a_complaint(compared_page, compared):
     assert page.locator(".js-plotly-plot").count() == 6 + 3 + 1
 
 
-@pytest.mark.parametrize("which", ["many", "trained"])
+@pytest.mark.parametrize("which", [pytest.param("many", marks=pytest.mark.slow), "trained"])
 def test_axe_finds_nothing_serious(show, which, request, tmp_path):
     from axe_playwright_python.sync_playwright import Axe
 
@@ -44,7 +44,7 @@ def test_axe_finds_nothing_serious(show, which, request, tmp_path):
     for theme, options in (("light", {}), ("dark", contrast)):
         if theme == "dark":
             page.click("#theme")
-            page.wait_for_timeout(500)
+            settled(page)
         found = Axe().run(page, options=options).response["violations"]
         serious = [each for each in found if each["impact"] in ("serious", "critical")]
         told = [(each["id"], [n["html"][:150] for n in each["nodes"][:3]]) for each in serious]
@@ -52,9 +52,7 @@ def test_axe_finds_nothing_serious(show, which, request, tmp_path):
 
 
 def test_hovering_a_curve_tells_rates_and_threshold(compared_page):
-    page = scrolled(compared_page)
-    page.locator("#explorer").scroll_into_view_if_needed()
-    page.wait_for_timeout(200)
+    page = in_view(compared_page, "#explorer")
     box = page.locator("#point-chart").bounding_box()
     x, y = page.evaluate(
         """() => {
@@ -75,9 +73,7 @@ def test_hovering_a_curve_tells_rates_and_threshold(compared_page):
 
 
 def test_hovering_and_clicking_a_dot_of_the_spread(compared_page):
-    page = scrolled(compared_page)
-    page.locator("#spread-chart").scroll_into_view_if_needed()
-    page.wait_for_timeout(200)
+    page = in_view(compared_page, "#spread")
     dot = page.locator("#spread-chart .points path.point").nth(10)
     box = dot.bounding_box()
     page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
@@ -86,11 +82,8 @@ def test_hovering_and_clicking_a_dot_of_the_spread(compared_page):
     assert "omega =" in text
     assert "AUC" in text
     page.mouse.click(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
-    page.wait_for_timeout(300)
-    name = page.evaluate(
-        "modelName(curvewiseState.data, curvewiseState.data.models[curvewiseState.model])"
-    )
-    assert name.split(", ")[0] in text
+    name = "modelName(curvewiseState.data, curvewiseState.data.models[curvewiseState.model])"
+    until(page, f"{json.dumps(text)}.startsWith({name})")
 
 
 def test_bands_single_curves_and_logarithmic_rates(compared_page):
@@ -227,6 +220,6 @@ def test_print_is_light_and_whole_and_dark_is_the_systems(show, compared):
     assert page.evaluate("document.documentElement.dataset.theme") == "dark"
     SCREENSHOTS.mkdir(parents=True, exist_ok=True)
     page.pdf(path=SCREENSHOTS / "printed.pdf", format="A4", print_background=True)
-    page.wait_for_timeout(500)
-    assert page.locator(".js-plotly-plot").count() == 10  # all were drawn for it
+    until(page, "document.querySelectorAll('.js-plotly-plot').length === 10")  # drawn for it
+    settled(page)
     assert page.evaluate("document.documentElement.dataset.theme") == "dark"

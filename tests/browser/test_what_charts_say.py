@@ -1,6 +1,6 @@
 """Captions, hover texts, marks, notes and the filter, against what is drawn."""
 
-from browsing import scrolled, until
+from browsing import in_view, scrolled, until
 
 from curvewise.report.page import write_page
 from page_samples import page_input, page_models
@@ -68,21 +68,16 @@ def test_the_whiskers_are_told_as_they_are_drawn(compared_page):
 
 
 def test_the_selected_model_is_marked_in_the_spread(compared_page):
-    page = scrolled(compared_page)
-    page.locator("#spread-chart").scroll_into_view_if_needed()
+    page = in_view(compared_page, "#spread-chart")
     large = """[...document.querySelectorAll('#spread-chart .points path.point')]
         .map((dot) => [dot.getBoundingClientRect().width > 9, dot.__data__.i])
         .filter(([large]) => large).map(([, place]) => place)"""
+    place = """(index) => { const { models } = curvewiseState.data;
+        return models.filter((each) => each.method === models[index].method)
+            .findIndex((each) => each.index === index); }"""
     for index in (3, 90):
         page.evaluate("index => select(curvewiseState, index)", index)
-        page.wait_for_timeout(100)
-        own = page.evaluate(
-            """index => { const { models } = curvewiseState.data;
-            return models.filter((each) => each.method === models[index].method)
-                .findIndex((each) => each.index === index); }""",
-            index,
-        )
-        assert page.evaluate(large) == [own]
+        until(page, f"String({large}) === String(({place})({index}))")
 
 
 def test_a_single_curve_names_its_model_and_its_rates(compared_page):

@@ -85,8 +85,10 @@ const PARTS = {
 
 async function drawPart(state, name) {
   state.stale.delete(name);
+  state.drawing += 1;
   await PARTS[name](state);
   connectCharts(state);
+  state.drawing -= 1;
 }
 
 async function refresh(state, names = Object.keys(PARTS)) {
@@ -189,7 +191,7 @@ async function start() {
   const state = {
     data, curves: await unpackCorners(data.corners), group: 0, model: data.chosen, scale: "linear", band: "range",
     every: false, filter: "", sort: { key: "auc", sign: -1 }, all: false, rule: null, prevalence: null, corner: 0,
-    near: new Set(), stale: new Set(),
+    near: new Set(), stale: new Set(), drawing: 0,
   };
   window.curvewiseState = state;
   state.onClick = (event) => {
