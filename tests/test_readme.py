@@ -1,14 +1,13 @@
 """Every Python block of README and docs runs, and every command in them is a real one.
 
-Each block of the README runs in a fresh process, as a reader would run it, those of other pages in
-this one, for starting takes longer than most of them. The pages that say "type along" are sessions:
-their blocks and commands run in order in one folder.
+The pages that say "type along" are sessions: their blocks and commands run in order in one folder.
+The shell blocks of the reference pages run in order, too: the same words on smaller problems.
 """
 
+import importlib.util
+import json
 import re
 import shlex
-import subprocess
-import sys
 import tomllib
 import warnings
 from pathlib import Path
@@ -21,6 +20,7 @@ import typer
 from command_line import command
 from curvewise.cli.main import app
 from curvewise.cli.options import UsageError
+from curvewise.sweep import ray_cluster
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
@@ -66,16 +66,10 @@ MENTIONED = [
 ]
 
 
-def run_python(text, folder):
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", text],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
+def run_python(text, page):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        exec(compile(text, page, "exec"), {"__name__": "__main__"})
 
 
 def test_there_is_an_example_for_each_kind_of_user():
@@ -86,13 +80,8 @@ def test_there_is_an_example_for_each_kind_of_user():
 
 @pytest.mark.parametrize(("page", "text"), BLOCKS)
 def test_block_runs(page, text, tmp_path, monkeypatch):
-    if page == "README.md":
-        run_python(text, tmp_path)
-        return
     monkeypatch.chdir(tmp_path)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        exec(compile(text, page, "exec"), {"__name__": "__main__"})
+    run_python(text, page)
 
 
 @pytest.mark.parametrize(
@@ -105,11 +94,10 @@ def test_a_page_to_type_along_runs_from_top_to_bottom(page, tmp_path, monkeypatc
     assert {kind for kind, _ in blocks} == {"python", "sh"}
     for kind, text in blocks:
         if kind == "python":
-            run_python(text, tmp_path)
+            run_python(text, page)
             continue
         for words in lines_of(text):
-            ended = command(*words[1:])
-            assert ended.code == 0, f"{' '.join(words)}: {ended.err}"
+            run(words)
     if page == "docs/tutorial.md":
         assert (tmp_path / "out" / "parts-test" / "report.html").exists()
         assert len(pd.read_csv("answers.csv")) == 500
@@ -153,19 +141,23 @@ def test_a_command_in_a_sentence_has_options_that_exist(words):
     assert {word for word in rest if re.match(r"--?[a-z]", word)} <= known
 
 
-def test_the_terminal_session_runs(tmp_path, monkeypatch):
+def write_people(n):
+    """Write people.csv, a table of people of whom one in ten is ill."""
     rng = np.random.default_rng(0)
-    ill = np.arange(300) % 10 == 0
+    ill = np.arange(n) % 10 == 0
     people = pd.DataFrame(
-        {"age": rng.normal(50, 9, 300) + 9 * ill, "outcome": np.where(ill, "ill", "well")}
+        {"age": rng.normal(50, 9, n) + 9 * ill, "outcome": np.where(ill, "ill", "well")}
     )
-    people.to_csv(tmp_path / "people.csv", index=False)
-    people[["age"]].to_csv(tmp_path / "new.csv", index=False)
+    people.to_csv("people.csv", index=False)
+    return people
+
+
+def test_the_terminal_session_runs(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    write_people(300)[["age"]].to_csv("new.csv", index=False)
     block = next(text for _, text in fenced("README.md", "sh") if "curvewise" in text)
     for words in lines_of(block):
-        ended = command(*words[1:])
-        assert ended.code == 0, ended.err
+        run(words)
     assert len(pd.read_csv("answers.csv")) == 300
 
 
@@ -177,3 +169,102 @@ def test_the_readmes_links_and_pictures_exist():
         assert (ROOT / link).exists(), link
     for picture in (ROOT / "docs" / "images").iterdir():
         assert picture.stat().st_size < 300_000, picture
+
+
+SMALLER = (  # of docs/sweeps.md's pairs.toml: the same keys, three minutes instead of hours
+    ('"fashion-mnist:pairs"', '"digits:8", "digits:9"'),
+    ("[10, 100]", "[20]"),
+    ("[0, 1, 2]", "[0]"),
+    ("pca = 64", "pca = 16"),
+    ("epochs = 20", "epochs = 1"),
+    ("repeats = 12", "repeats = 2"),
+)
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """An empty folder with the files that the pages speak of."""
+    monkeypatch.chdir(tmp_path)
+    text = re.search(r"^```toml\n(.*?)^```", PAGES["docs/sweeps.md"], re.DOTALL | re.MULTILINE)[1]
+    for long, short in SMALLER:
+        assert long in text
+        text = text.replace(long, short)
+    Path("pairs.toml").write_text(text)
+    write_people(600)
+    return tmp_path
+
+
+def run(words, *more):
+    ended = command(*words[1:], *more)
+    assert ended.code == 0, f"{' '.join(words)}: {ended.err}"
+    return ended.out
+
+
+def commands_of(page):
+    """Return the commands of a page that are curvewise's."""
+    lines = [words for _, text in fenced(page, "sh", "bash") for words in lines_of(text)]
+    return [words for words in lines if words[0] == "curvewise"]
+
+
+@pytest.mark.slow
+def test_sweeps_and_reports(folder):
+    comparing, counting, *sweeping = commands_of("docs/sweeps.md")
+    run(comparing)
+    assert "128 runs" in run(counting)
+    for words in sweeping:
+        run(words)
+    exported = pd.read_csv("runs.csv")
+    assert set(exported["task"]) == {"digits:8", "digits:9"}
+    assert (exported["state"] == "done").all()
+    Path("out/digits").rename("out/demo")  # what `make demo` leaves
+    run(["curvewise", "train", "table:people.csv", "--target", "outcome", "--out", "out/people"])
+    of_store, of_task, of_model = commands_of("docs/report.md")
+    for words in (of_store, [w.replace("fashion-mnist:0/6", "digits:8") for w in of_task]):
+        run(words)
+    run(of_model)
+    for page in ("report.html", "pairs.html", "people.html"):
+        assert Path(page).stat().st_size < 8e6
+
+
+@pytest.mark.slow
+def test_which_tool_when(folder):
+    (words,) = commands_of("docs/which-tool-when.md")
+    found = json.loads(run(words, "--seeds", "1", "--epochs", "2", "--json"))
+    assert len(found["methods"]) == 5
+    assert Path("out/compared/report.html").exists()
+
+
+@pytest.mark.slow
+def test_a_cluster(folder, monkeypatch):
+    for name, value in (ray_cluster.ENVIRONMENT | ray_cluster.ONLY_THIS_MACHINE).items():
+        monkeypatch.setenv(name, value)  # before the import
+    pytest.importorskip("ray")
+    from ray.cluster_utils import Cluster
+
+    begun, joined, status = commands_of("docs/howto/cluster.md")[:3]
+    run(begun)
+    node = {"num_cpus": 1, "num_gpus": 1, "node_ip_address": "127.0.0.1"}
+    cluster = Cluster(initialize_head=True, head_node_args={**node, "include_dashboard": False})
+    try:
+        other = [word.replace("pairs.db", "joined.db") for word in joined]
+        run([cluster.address if word == "auto" else word for word in other])
+    finally:
+        cluster.shutdown()
+    assert run(status) == run([word.replace("pairs.db", "joined.db") for word in status])
+
+
+@pytest.mark.skipif(
+    importlib.util.find_spec("efficientnet_lite_pytorch") is None,
+    reason="the laptop profile needs the extra [pretrained]",
+)
+@pytest.mark.slow
+def test_the_paper(folder):
+    listing, one, _, page = commands_of("docs/paper.md")  # `all` is the slow test of the profile
+    assert "table-pairs" in run(listing)
+    rows = {row["name"]: row for row in json.loads(run(listing, "--json"))}
+    if "(missing)" in rows["table-pairs"]["data"]:
+        pytest.skip("no CIFAR-10 on this machine: CURVEWISE_DATA names the folder")
+    run(one, "--scale", "tiny")
+    Path("docs/results").mkdir(parents=True)
+    run([word.replace("paper-laptop", "paper-laptop-tiny") for word in page])
+    assert "table-pairs" in Path("docs/results/paper.md").read_text()
