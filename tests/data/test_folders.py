@@ -97,6 +97,7 @@ def test_generated_dogs_vs_cats(options, monkeypatch, place):
     assert task.details["deviations"][0] == (
         "there are 12 cat images here, the complete source has 12,500"
     )
+    assert task.details["deviations"][-1].startswith("images are resized to 8 px")
 
 
 def test_choose_per_class_is_a_draw_by_seed():

@@ -1,7 +1,5 @@
 """`npz:FILE`: arrays that are features or images already."""
 
-import zipfile
-import zlib
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +8,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from curvewise.base.errors import InputError, require
-from curvewise.data.reading import binary_labels
+from curvewise.data.reading import Arrays, binary_labels, checked_samples, read_arrays
 from curvewise.data.task import SourceOptions, Task, split_rows, split_task
-
-Arrays = dict[str, NDArray[Any]]
 
 SPLIT = ("x_train", "y_train", "x_test", "y_test")
 WHOLE = ("x", "y")
@@ -29,7 +25,7 @@ def npz(argument: str, options: SourceOptions) -> Task:
     y_train. `options.positive` makes it another, or one against the rest.
     """
     path = options.find("npz:FILE", argument)
-    arrays = _read(path)
+    arrays = read_arrays(path)
     names = SPLIT if "x_train" in arrays else WHOLE
     require(
         set(names) <= set(arrays),
@@ -38,7 +34,7 @@ def npz(argument: str, options: SourceOptions) -> Task:
     )
     x, y = [], []
     for samples, labels in zip(names[::2], names[1::2], strict=True):
-        x.append(_checked(arrays[samples], f"{samples} of {path.name}"))
+        x.append(checked_samples(arrays[samples], f"{samples} of {path.name}"))
         y.append(arrays[labels])
         require(
             y[-1].shape == (len(x[-1]),),
@@ -65,52 +61,6 @@ def npz(argument: str, options: SourceOptions) -> Task:
         f"{x[0].shape[1:]} and {x[1].shape[1:]}",
     )
     return Task(x_train=x[0], y_train=y[0], x_test=x[1], y_test=y[1], groups=groups, **about)
-
-
-def read_samples(path: Path) -> NDArray[Any]:
-    """Return the samples x of a .npz file, or x_test where it has no x, without labels."""
-    arrays = _read(path)
-    name = "x" if "x" in arrays else "x_test"
-    held = ", ".join(arrays) or "none"
-    require(name in arrays, f"{path.name} must have an array x or x_test, got {held}")
-    samples = _checked(arrays[name], f"{name} of {path.name}")
-    require(len(samples), f"{name} of {path.name} must have a row or more, got none")
-    return samples
-
-
-def _read(path: Path) -> Arrays:
-    try:
-        # A pickle inside could run anything.
-        file = np.load(path, allow_pickle=False)
-        if not isinstance(file, np.ndarray):
-            with file:
-                return dict(file.items())
-    except (ValueError, EOFError, OSError, zipfile.BadZipFile, zlib.error) as error:
-        raise InputError(f"{path.name} must be a .npz file of plain arrays, got: {error}") from None
-    raise InputError(f"{path.name} must be a .npz file, got a single array")
-
-
-def _checked(x: NDArray[Any], what: str) -> NDArray[Any]:
-    """Return images as uint8 (n, C, H, W), features as finite float32 (n, d)."""
-    if x.dtype == np.uint8 and x.ndim in (3, 4):
-        images = x[:, None] if x.ndim == 3 else x
-        fits = images.shape[1] in (1, 3)
-        require(fits, f"{what} must have 1 or 3 channels as (n, C, H, W), got {x.shape}")
-        return images
-    require(
-        x.ndim == 2 and x.dtype.kind in "biuf",
-        f"{what} must be numbers (n, d) or uint8 images (n, C, H, W), got {x.dtype} {x.shape}",
-    )
-    with np.errstate(over="ignore"):  # of a number too large for float32, which is named below
-        features = x.astype(np.float32)
-    wrong = np.argwhere(~np.isfinite(features))
-    if len(wrong):
-        row, column = wrong[0].tolist()
-        raise InputError(
-            f"{what} must be finite, got {x[row, column]} in row {row}, column {column} "
-            f"({len(wrong)} such values)"
-        )
-    return features
 
 
 def _labels(

@@ -1,8 +1,10 @@
-"""Table files and their labels: a CSV, TSV or Parquet file to columns, a column to two classes."""
+"""Files in: a CSV, TSV or Parquet file to columns, a column to two classes, an .npz to arrays."""
 
 import gzip
 import re
 import warnings
+import zipfile
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,8 @@ from numpy.typing import NDArray
 
 from curvewise.base.errors import InputError, did_you_mean, require
 from curvewise.tables.columns import column_levels, level_text
+
+Arrays = dict[str, NDArray[Any]]
 
 SEPARATORS = (",", ";", "\t", "|")
 ENDINGS = (".csv", ".tsv", ".tab", ".txt", ".parquet", ".pq")
@@ -166,3 +170,50 @@ def listed(names: Any, most: int = 12) -> str:
     """Return names in quotes, the first few of many."""
     texts = [repr(str(name)) for name in names]
     return ", ".join(texts[:most]) + (", ..." if len(texts) > most else "")
+
+
+def read_samples(path: Path) -> NDArray[Any]:
+    """Return the samples x of a .npz file, or x_test where it has no x, without labels."""
+    arrays = read_arrays(path)
+    name = "x" if "x" in arrays else "x_test"
+    held = ", ".join(arrays) or "none"
+    require(name in arrays, f"{path.name} must have an array x or x_test, got {held}")
+    samples = checked_samples(arrays[name], f"{name} of {path.name}")
+    require(len(samples), f"{name} of {path.name} must have a row or more, got none")
+    return samples
+
+
+def read_arrays(path: Path) -> Arrays:
+    """Return the arrays of a .npz file by name."""
+    try:
+        # A pickle inside could run anything.
+        file = np.load(path, allow_pickle=False)
+        if not isinstance(file, np.ndarray):
+            with file:
+                return dict(file.items())
+    except (ValueError, EOFError, OSError, zipfile.BadZipFile, zlib.error) as error:
+        raise InputError(f"{path.name} must be a .npz file of plain arrays, got: {error}") from None
+    raise InputError(f"{path.name} must be a .npz file, got a single array")
+
+
+def checked_samples(x: NDArray[Any], what: str) -> NDArray[Any]:
+    """Return images as uint8 (n, C, H, W), features as finite float32 (n, d)."""
+    if x.dtype == np.uint8 and x.ndim in (3, 4):
+        images = x[:, None] if x.ndim == 3 else x
+        fits = images.shape[1] in (1, 3)
+        require(fits, f"{what} must have 1 or 3 channels as (n, C, H, W), got {x.shape}")
+        return images
+    require(
+        x.ndim == 2 and x.dtype.kind in "biuf",
+        f"{what} must be numbers (n, d) or uint8 images (n, C, H, W), got {x.dtype} {x.shape}",
+    )
+    with np.errstate(over="ignore"):  # of a number too large for float32, which is named below
+        features = x.astype(np.float32)
+    wrong = np.argwhere(~np.isfinite(features))
+    if len(wrong):
+        row, column = wrong[0].tolist()
+        raise InputError(
+            f"{what} must be finite, got {x[row, column]} in row {row}, column {column} "
+            f"({len(wrong)} such values)"
+        )
+    return features

@@ -1,7 +1,7 @@
 """A trained model asked: what it says of new samples, at one lambda or at several."""
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,10 +15,9 @@ from torch import Tensor
 from curvewise.base.errors import InputError, require, require_open
 from curvewise.base.files import whole_file
 from curvewise.data.image_files import broken_text, decoded_batches, find_images
-from curvewise.data.npz import read_samples
-from curvewise.data.reading import read_table
+from curvewise.data.reading import read_samples, read_table
 from curvewise.data.tables import stored_encoder
-from curvewise.data.task import arrays_digest
+from curvewise.data.task import Progress, arrays_digest
 from curvewise.losses.family import LossFamily
 from curvewise.losses.landscape import calibrated_log_odds, calibrated_probability
 from curvewise.models.evaluate import MeasuredPart
@@ -27,7 +26,6 @@ from curvewise.models.saving import load_model
 from curvewise.training.model import Model, logits_at
 
 LEVELS = 7  # of the paper's range of tau, 0 to 3: every half
-Progress = Callable[[str, int, int], None]
 
 
 @dataclass(frozen=True)

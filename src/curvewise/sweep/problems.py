@@ -1,6 +1,5 @@
 """The problems of a sweep: tasks from the data sources, thinned, split and turned into features."""
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal, cast
 
@@ -12,7 +11,7 @@ from curvewise.base.errors import InputError
 from curvewise.base.files import require_file, sha256
 from curvewise.data.feature_bank import FeatureBank, embedded
 from curvewise.data.registry import load_task
-from curvewise.data.task import SourceOptions, Task, split_rows
+from curvewise.data.task import Progress, SourceOptions, Task, split_rows
 from curvewise.networks.registry import Normalization, build_network, input_statistics, read_weights
 from curvewise.sweep.plan import PlannedRun, Problem, ProblemInfo
 
@@ -27,7 +26,7 @@ class Problems:
         *,
         data_dir: Path | None = None,
         cache_dir: Path | None = None,
-        progress: Callable[[str, int, int], None] | None = None,
+        progress: Progress | None = None,
     ) -> None:
         self.data_dir, self.progress = data_dir, progress
         self.cache_dir = SourceOptions(cache_dir=cache_dir).cache_folder
