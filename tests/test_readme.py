@@ -84,9 +84,8 @@ def test_block_runs(page, text, tmp_path, monkeypatch):
     run_python(text, page)
 
 
-@pytest.mark.parametrize(
-    "page", [SESSIONS[0], *(pytest.param(page, marks=pytest.mark.slow) for page in SESSIONS[1:])]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("page", SESSIONS)
 def test_a_page_to_type_along_runs_from_top_to_bottom(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
