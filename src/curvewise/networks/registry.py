@@ -12,7 +12,14 @@ from typing import Any, ClassVar, NamedTuple, cast
 import torch
 from torch import Tensor, nn
 
-from curvewise.base.errors import InputError, did_you_mean, require, require_type, require_whole
+from curvewise.base.errors import (
+    InputError,
+    did_you_mean,
+    require,
+    require_choice,
+    require_type,
+    require_whole,
+)
 from curvewise.base.files import require_file
 from curvewise.networks.architectures import (
     DEPTHS,
@@ -127,8 +134,10 @@ class EfficientNetLite0(FeatureNetwork):
     input_mean: ClassVar[tuple[float, ...]] = (127 / 255,) * 3
     input_std: ClassVar[tuple[float, ...]] = (128 / 255,) * 3
 
-    def __init__(self, n_classes: int = 2, *, pretrained: bool = True) -> None:
+    def __init__(self, n_channels: int = 3, n_classes: int = 2, *, pretrained: bool = True) -> None:
         super().__init__()
+        channels = f"got {n_channels} channels"
+        require(n_channels == 3, f"efficientnet-lite0 needs in_shape (3, H, W), {channels}")
         architecture, file = (_package(name) for name in PACKAGES)
         # Without an image size, padding follows the input, as in TensorFlow.
         self.backbone = architecture.EfficientNet.from_name(
@@ -179,20 +188,11 @@ def timm_network(name: str, n_channels: int, n_classes: int, **options: Any) -> 
 
 
 class Entry(NamedTuple):
-    """How a named network is built: from its first size (d or channels), classes and options.
-
-    `options` None means that the network checks them itself.
-    """
+    """How a named network is built: from its first size (d or channels), classes and options."""
 
     build: Callable[..., nn.Module]
-    options: tuple[str, ...] | None = ()
+    options: tuple[str, ...] = ()
     takes_images: bool = True
-
-
-def _efficientnet(n_channels: int, n_classes: int, **options: Any) -> nn.Module:
-    channels = f"got {n_channels} channels"
-    require(n_channels == 3, f"efficientnet-lite0 needs in_shape (3, H, W), {channels}")
-    return EfficientNetLite0(n_classes, **options)
 
 
 NETWORKS = {
@@ -200,7 +200,7 @@ NETWORKS = {
     "small-cnn": Entry(SmallCNN, ("width", "stride")),
     **{f"resnet{depth}": Entry(partial(ResNetCifar, depth), ("width",)) for depth in DEPTHS},
     "resnext50-32x4d": Entry(ResNeXt50),
-    "efficientnet-lite0": Entry(_efficientnet, ("pretrained",)),
+    "efficientnet-lite0": Entry(EfficientNetLite0, ("pretrained",)),
 }
 
 
@@ -255,13 +255,9 @@ def build_network(
 def _entry(name: str, options: dict[str, Any]) -> Entry:
     """Return the entry of a name, once the options are known to be ones it takes."""
     if str(name).startswith(TIMM):
-        return Entry(partial(timm_network, name.removeprefix(TIMM)), options=None)
-    if name not in NETWORKS:
-        raise InputError(
-            f"network must be one of {', '.join(NETWORKS)} or timm:NAME, got {name!r}"
-            f"{did_you_mean(name, NETWORKS)}"
-        )
-    known = NETWORKS[name].options or ()
+        return Entry(partial(timm_network, name.removeprefix(TIMM)))  # which checks its options
+    require_choice("network", name, [*NETWORKS, "timm:NAME"])
+    known = NETWORKS[name].options
     for option in options:
         if option not in known:
             raise InputError(
