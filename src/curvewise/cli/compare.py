@@ -105,9 +105,10 @@ def compare(
                 "says why"
             )
         comparison = read_comparison(store, spec.name, out)
-        comparison.files.extend(write_store_report(out / PAGE, store, spec.name))
+        pages = write_store_report(out / PAGE, store, spec.name)
+    comparison["files"] += map(str, pages)
     if as_json:
-        print_json(comparison.as_dict())
+        print_json(comparison)
         return
     counts = " and ".join(
         f'{n} "{name}"' for n, name in zip(task.class_counts, task.class_names, strict=True)
@@ -127,46 +128,36 @@ def _changes(preset: str | None, texts: list[str] | None) -> dict[str, Any]:
 
 
 def _print_comparison(comparison: Any, title: str) -> None:
-    console = Console()
-    cells = max((row["cells"] for row in comparison.methods), default=0)
+    console, differences = Console(), comparison["differences"]
+    cells = max((row["cells"] for row in comparison["methods"]), default=0)
     over = f"AUC over the models of a subsample, averaged over {cells} subsamples"
     title += f"\n{over if cells > 1 else 'AUC over the models'}"
     table = Table("method", "models", "mean AUC", "min", "max", "std", title=title)
-    for row in comparison.methods:
+    for row in comparison["methods"]:
         areas = (number_text(row[name]) for name in ("mean", "min", "max", "std"))
         table.add_row(row["label"], str(row["models"]), *areas)
     console.print(table)
-    if comparison.differences:
+    if differences:
         columns = ("method", "AUC", "difference", "better in", "t-test p", "corrected p")
-        title = f"less {comparison.differences[0]['a']}, paired by subsample"
+        title = f"less {differences[0]['a']}, paired by subsample"
         table = Table(*columns, "Wilcoxon p", title=title)
-        for row in comparison.differences:
-            table.add_row(
-                row["b"],
-                row["statistic"],
-                number_text(row["difference"], "+.4f"),
-                f"{row['wins']} of {row['pairs']}",
-                *(
-                    number_text(row[name], ".2g")
-                    for name in ("t_test_p", "corrected_p", "wilcoxon_p")
-                ),
-            )
+        for row in differences:
+            better = f"{row['wins']} of {row['pairs']}"
+            p = [
+                number_text(row[f"{test}_p"], ".2g") for test in ("t_test", "corrected", "wilcoxon")
+            ]
+            step = number_text(row["difference"], "+.4f")
+            table.add_row(row["b"], row["statistic"], step, better, *p)
         console.print(table)
-        if why := why_no_p(comparison.differences):
+        if why := why_no_p(differences):
             print(why)
     table = Table("ensemble of", "sample", "AUC (95 %)", "beats", "best model")
-    for row in comparison.ensembles:
-        table.add_row(
-            row["label"],
-            str(row["seed"]),
-            f"{row['auc']:.4f} ({number_text(row['low'])}-{number_text(row['high'], '.4f')})",
-            f"{row['beats']} of {row['models']}",
-            f"{row['best_model']:.4f}",
-        )
+    for row in comparison["ensembles"]:
+        area = f"{row['auc']:.4f} ({number_text(row['low'])}-{number_text(row['high'])})"
+        beats, best = f"{row['beats']} of {row['models']}", f"{row['best_model']:.4f}"
+        table.add_row(row["label"], str(row["seed"]), area, beats, best)
     console.print(table)
-    print(*comparison.answer, sep="\n")
-    for file in comparison.files:
-        print(file)
+    print(*comparison["answer"], *comparison["files"], sep="\n")
 
 
 def why_no_p(rows: list[dict[str, Any]]) -> str:

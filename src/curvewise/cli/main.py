@@ -4,7 +4,7 @@ import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Annotated, TextIO
+from typing import Annotated, Any, TextIO
 
 import typer
 
@@ -41,42 +41,34 @@ def curvewise(
     """Train classifiers for the whole ROC curve when one class is rare."""
 
 
-app.command(
-    epilog=examples(
+EXAMPLES: dict[Any, tuple[str, ...]] = {
+    compare: (
         "compare digits:8 --beta 100",
         "compare table:people.csv --target outcome --methods ce,vs,lct",
         "compare folder:photos --embed efficientnet-lite0 --beta 100",
-    )
-)(compare)
-app.command(
-    epilog=examples(
+    ),
+    report: (
         "report out/demo -o report.html",
         "report pairs.db --task fashion-mnist:0/6 --beta 100 -o pairs.html",
         "report out/people --data table:people.csv -o people.html",
-    )
-)(report)
-app.command(
-    epilog=examples(
+    ),
+    train: (
         "train digits:8 --beta 50 --out out/digits",
         "train table:people.csv --target outcome --max-fpr 0.05",
         "train folder:photos --image-size 96 --network resnet32 --set epochs=50",
-    )
-)(train)
-app.command(
-    epilog=examples(
+    ),
+    evaluate: (
         "evaluate digits:8 --model out/digits --out out/again",
         "evaluate table:people.csv --model out/people --tau 1 --min-tpr 0.9",
-    )
-)(evaluate)
-app.command(
-    epilog=examples(
+    ),
+    predict: (
         "predict new.csv --model out/people --calibrated --out answers.csv",
         "predict photos more/1.jpg --model out/photos --max-fpr 0.01",
-    )
-)(predict)
-app.command(
-    epilog=examples("embed dogs-vs-cats --out features.npz", "train npz:features.npz --beta 100")
-)(embed)
+    ),
+    embed: ("embed dogs-vs-cats --out features.npz", "train npz:features.npz --beta 100"),
+}
+for command, shown in EXAMPLES.items():
+    app.command(epilog=examples(*shown))(command)
 app.add_typer(sweep_app, name="sweep")
 app.add_typer(paper_app, name="paper")
 app.add_typer(data_app, name="data")

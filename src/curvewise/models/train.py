@@ -8,8 +8,6 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
-from torch import nn
-
 from curvewise.base.errors import InputError, require, require_choice
 from curvewise.base.files import read_json, write_json
 from curvewise.base.machine import versions
@@ -20,7 +18,6 @@ from curvewise.models import METRICS, MODEL, RUN, STATE
 from curvewise.models.evaluate import Evaluation, evaluate
 from curvewise.models.operating import remember_test
 from curvewise.models.saving import load_state, save, save_state
-from curvewise.networks.registry import input_statistics, load_weights, read_weights
 from curvewise.training.loop import Fitted, Progress, TrainingState, fit
 from curvewise.training.model import Model, NetworkSpec
 from curvewise.training.recipe import Recipe
@@ -49,15 +46,9 @@ def read_family(omega: str, gamma: str, tau: str, reduction: str) -> LossFamily:
     return LossFamily(**settings, reduction=reduction)
 
 
-def built(spec: NetworkSpec, seed: int | None, weights: Path | None) -> tuple[nn.Module, list[str]]:
-    """Return a network, perhaps with weights from a file, and what those left as it was."""
-    network = spec.build(seed)
-    return network, [] if weights is None else load_weights(network, read_weights(weights))
-
-
 def require_weights(weights: Path, network: str, in_shape: tuple[int, ...]) -> None:
     """Raise `InputError` unless a file's weights fit a network by name."""
-    built(NetworkSpec(network, in_shape), None, weights)
+    NetworkSpec(network, in_shape).start(None, weights)
 
 
 def train(
@@ -94,9 +85,8 @@ def train(
     name = network or ("mlp" if task.kind == "features" else "small-cnn")
     shape = tuple(task.x_train.shape[1:])
     spec = NetworkSpec(name, shape, len(task.class_names), network_options or {})
-    body, untouched = built(spec, recipe.seed_weights, weights)
-    # A network with published weights wants the pixels that those were trained on.
-    scale = input_statistics(body) or task.normalization()
+    body, untouched, published = spec.start(recipe.seed_weights, weights)
+    scale = published or task.normalization()
     identity = {  # what a resumed run must have in common with its beginning, besides the recipe
         "data": task.fingerprint,
         "network": [spec.name, list(spec.in_shape), spec.n_classes, spec.options],

@@ -2,6 +2,7 @@
 
 import warnings
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -12,7 +13,13 @@ from curvewise.base.errors import InputError, require, require_number, require_s
 from curvewise.losses.family import LossFamily, Objective
 from curvewise.losses.landscape import calibrated_probability
 from curvewise.networks.conditioning import Conditioned
-from curvewise.networks.registry import Normalization, build_network
+from curvewise.networks.registry import (
+    Normalization,
+    build_network,
+    input_statistics,
+    load_weights,
+    read_weights,
+)
 from curvewise.training.batches import Array, Samples
 from curvewise.training.recipe import Recipe
 
@@ -33,6 +40,18 @@ class NetworkSpec:
         return build_network(
             self.name, in_shape=self.in_shape, n_classes=self.n_classes, seed=seed, **self.options
         )
+
+    def start(
+        self, seed: int | None, weights: Path | None
+    ) -> tuple[nn.Module, list[str], Normalization | None]:
+        """Build the network, perhaps with weights of a file.
+
+        Also return the names of entries that these left as they were, and what published weights
+        want pixels to be normalised by.
+        """
+        network = self.build(seed)
+        untouched = [] if weights is None else load_weights(network, read_weights(weights))
+        return network, untouched, input_statistics(network)
 
 
 @dataclass
