@@ -49,6 +49,24 @@ def is_running(number: int) -> bool:
         return False
 
 
+def descendants(number: int) -> dict[int, str]:
+    """Return the processes that a process has started, and they in turn, with their names."""
+    parents: dict[int, tuple[int, str]] = {}
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            name, _, rest = path.read_text().partition("(")[2].rpartition(")")
+            whole = path.with_name("cmdline").read_text()
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+        parents[int(path.parent.name)] = int(rest.split()[1]), whole.rpartition("Agent")[1] or name
+    found: dict[int, str] = {}
+    above = {number}
+    while above:
+        above = {child for child, (parent, _) in parents.items() if parent in above}
+        found |= {child: parents[child][1] for child in above}
+    return found
+
+
 def weighted_sum(payload: float, data: Numbers) -> tuple[str, float]:
     return data.name, payload * float(data.x.sum())
 
@@ -173,23 +191,23 @@ def slay_the_idle(payload: tuple[str, str], data: Any) -> str:
     return role
 
 
-def nap(payload: tuple[str, float], data: Numbers) -> tuple[int, float]:
-    """Leave this process's number, sleep, return it with a sum over the data."""
-    folder, seconds = payload
-    Path(folder, str(os.getpid())).touch()
-    time.sleep(seconds)
-    return os.getpid(), float(data.x.sum())
+def meet(folder: str, data: Any) -> int:
+    """Leave this process's number, wait for that of another, return it."""
+    return int(_met(folder, str(os.getpid())))
 
 
-def nap_on_node(payload: tuple[str, float], data: Numbers) -> tuple[str, float]:
-    """Leave the name of this machine of the cluster, sleep, return it with a sum."""
+def meet_on_nodes(folder: str, data: Any) -> str:
+    """Leave the name of this machine of the cluster, wait for that of another, return it."""
     import ray
 
-    node = ray.get_runtime_context().get_node_id()
-    folder, seconds = payload
-    Path(folder, node).touch()
-    time.sleep(seconds)
-    return node, float(data.x.sum())
+    return _met(folder, ray.get_runtime_context().get_node_id())
+
+
+def _met(folder: str, name: str) -> str:
+    Path(folder, name).touch()
+    while len(list(Path(folder).iterdir())) < 2:
+        time.sleep(0.01)
+    return name
 
 
 def linger_on_node(payload: tuple[str, str], data: Numbers) -> float:
@@ -200,8 +218,7 @@ def linger_on_node(payload: tuple[str, str], data: Numbers) -> float:
     if ray.get_runtime_context().get_node_id() == doomed:
         caught.touch()
         time.sleep(60)
-    deadline = time.monotonic() + 30
-    while not caught.exists() and time.monotonic() < deadline:
+    while not caught.exists():
         time.sleep(0.01)
     return float(data.x.sum())
 

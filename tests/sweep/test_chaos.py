@@ -2,14 +2,16 @@
 
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
+from executor_jobs import descendants
 
 from curvewise.sweep import ray_cluster
 from curvewise.sweep.store import Store
@@ -45,10 +47,6 @@ def start(folder: Path, *words: str) -> subprocess.Popen:
         )  # fmt: skip
 
 
-def finish(folder: Path, *words: str) -> None:
-    assert start(folder, *words).wait(timeout=900) == 0, (folder / "log.txt").read_text()[-2000:]
-
-
 def records(folder: Path) -> dict:
     """All that was recorded, but for how long it took and when."""
     with Store(folder / "chaos.db", readonly=True) as store:
@@ -67,10 +65,9 @@ def children(pid: int) -> list[int]:
 
 
 def ray_workers(pid: int) -> list[int]:
-    """Ray's processes that do tasks or wait for one; its agents are not ours to kill."""
-    pattern = ["pgrep", "-f", "^ray::(IDLE|[a-z_])"]
-    found = subprocess.run(pattern, capture_output=True, text=True, check=False)
-    return [int(worker) for worker in found.stdout.split()]
+    """Processes of our cluster that do tasks or wait for one; its agents are not ours to kill."""
+    names = descendants(os.getpid())
+    return [number for number, name in names.items() if re.match("ray::(IDLE|[a-z_])", name)]
 
 
 @contextmanager
@@ -88,57 +85,49 @@ def two_nodes():
         cluster.shutdown()
 
 
-def torment(folder: Path, workers_of, *words: str) -> int:
-    """Kill driver or worker at random moments, starting anew each time; return how often."""
+def torment(folder: Path, expected: dict, workers_of, *words: str) -> None:
+    """Kill driver or worker at random moments, starting anew each time."""
     chance, kills = random.Random(folder.name), 0
+    (folder / "chaos.toml").write_text(SPEC)
     driver = start(folder, *words)
     while kills < KILLS:
-        time.sleep(chance.uniform(2, 9))
-        if driver.poll() is not None:
-            break  # done before its time
+        while driver.poll() is None and not workers_of(driver.pid):
+            time.sleep(0.05)
+        time.sleep(chance.uniform(0, 5))
         workers = workers_of(driver.pid)
-        spared = bool(workers) and chance.random() < 0.5
-        try:
-            os.kill(chance.choice(workers) if spared else driver.pid, signal.SIGKILL)
-        except ProcessLookupError:
-            continue  # a worker that has just ended
-        kills += 1
-        if spared and chance.random() < 0.5:
-            continue  # the driver is to cope with its loss
+        if driver.poll() is not None:  # done before its time: begin once more
+            assert driver.returncode == 0, (folder / "log.txt").read_text()[-2000:]
+            assert records(folder) == expected
+            (folder / "chaos.db").unlink()
+        else:
+            spared = bool(workers) and chance.random() < 0.5
+            with suppress(ProcessLookupError):  # a worker that has just ended
+                os.kill(chance.choice(workers) if spared else driver.pid, signal.SIGKILL)
+                kills += 1
+            if spared and chance.random() < 0.5:
+                continue  # the driver is to cope with its loss
         driver.kill()
         driver.wait()
         driver = start(folder, *words)
-    driver.kill()
-    driver.wait()
-    return kills
+    assert driver.wait(timeout=900) == 0, (folder / "log.txt").read_text()[-2000:]
+    assert records(folder) == expected
 
 
 @pytest.fixture(scope="module")
 def undisturbed(tmp_path_factory):
     folder = tmp_path_factory.mktemp("undisturbed")
     (folder / "chaos.toml").write_text(SPEC)
-    finish(folder, "--executor", "serial")
+    assert start(folder, "--executor", "serial").wait(timeout=900) == 0
     return records(folder)
 
 
 @pytest.mark.slow
 def test_processes_that_are_killed(undisturbed, tmp_path):
-    (tmp_path / "chaos.toml").write_text(SPEC)
-    words = ("--executor", "processes", "--workers", "2")
-    kills = torment(tmp_path, children, *words)
-    print(f"{kills} kills")
-    finish(tmp_path, *words)
-    assert kills == KILLS, (tmp_path / "log.txt").read_text()[-2000:]
-    assert records(tmp_path) == undisturbed
+    torment(tmp_path, undisturbed, children, "--executor", "processes", "--workers", "2")
 
 
 @pytest.mark.cluster
 def test_a_cluster_that_is_killed(undisturbed, tmp_path):
-    (tmp_path / "chaos.toml").write_text(SPEC)
     with two_nodes() as address:
         words = ("--executor", "ray", "--address", address)
-        kills = torment(tmp_path, ray_workers, *words)
-        print(f"{kills} kills")
-        finish(tmp_path, *words)
-    assert kills == KILLS, (tmp_path / "log.txt").read_text()[-2000:]
-    assert records(tmp_path) == undisturbed
+        torment(tmp_path, undisturbed, ray_workers, *words)

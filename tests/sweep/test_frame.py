@@ -254,7 +254,7 @@ def test_a_disk_that_is_full_and_then_read_only(small_disk):
 
 
 MEASURE = """
-import sys, time
+import sys
 from pathlib import Path
 from curvewise.sweep.store import Store
 
@@ -262,25 +262,23 @@ def peak():  # of this program, in MB; getrusage counts what its parent had
     status = Path("/proc/self/status").read_text()
     return int(status.split("VmHWM:")[1].split()[0]) / 1024
 
-def timed(call):
-    began = time.perf_counter()
-    return call(), time.perf_counter() - began
-
 before = peak()
-store, opening = timed(lambda: Store(sys.argv[1], readonly=True))
-for call in (store.status, lambda: store.status("big"), lambda: store.status("big", by_task=False)):
-    rows, seconds = timed(call)
-    assert sum(row["done"] for row in rows) == 100_000 and seconds < 2, seconds
-assert opening < 1, opening
+store = Store(sys.argv[1], readonly=True)
+statements = []
+store._connection.set_trace_callback(statements.append)
+for rows in (store.status(), store.status("big"), store.status("big", by_task=False)):
+    assert sum(row["done"] for row in rows) == 100_000
 assert peak() - before < 30, peak() - before
 assert peak() < 100, peak()
-print(opening, peak())
+every = next(each for each in statements if "SUM(" in each)
+plan = store._connection.execute(f"EXPLAIN QUERY PLAN {every}").fetchall()
+assert any("COVERING INDEX runs_summary" in row[-1] for row in plan), plan
 """
 
 
 @pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="reads memory from /proc")
-def test_a_hundred_thousand_runs_open_and_answer_fast(tmp_path):
+def test_a_hundred_thousand_runs_are_counted_without_reading_their_rows(tmp_path):
     path, recipe = tmp_path / "runs.db", {f"setting_{i}": 0.5 for i in range(30)}
     runs = [
         (planned(i, task=f"t{i % 45}", label=f"m{i % 4}", recipe=recipe), f"{i:064x}", "f0")
@@ -294,4 +292,3 @@ def test_a_hundred_thousand_runs_open_and_answer_fast(tmp_path):
     command = [sys.executable, "-c", MEASURE, str(path)]
     finished = subprocess.run(command, capture_output=True, text=True)
     assert finished.returncode == 0, finished.stderr
-    print(finished.stdout)

