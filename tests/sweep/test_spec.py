@@ -9,7 +9,7 @@ from hypothesis import given, settings, strategies as st
 
 from curvewise.base.errors import InputError
 from curvewise.sweep.plan import stacks
-from curvewise.sweep.spec import Spec, read_spec
+from curvewise.sweep.spec import Spec, expanded_task, read_spec
 from curvewise.training.recipe import PRESETS, Recipe, preset
 
 EXAMPLE = """
@@ -168,6 +168,48 @@ def test_any_recipe_setting_may_be_in_a_grid():
     assert (run.recipe["epochs"], run.recipe["steps"]) == (None, 7)
 
 
+def test_all_pairs_of_ten_classes():
+    assert expanded_task("cifar10:pairs") == [
+        f"cifar10:{a}/{b}" for a in range(10) for b in range(10) if a < b
+    ]
+    assert expanded_task("folder:pairs") == ["folder:pairs"]
+    tasks = ["digits:8", "fashion-mnist:pairs"]
+    assert Spec.from_dict({"tasks": tasks, "methods": [{"method": "vs"}]}).size == 46
+
+
+def test_repeats_differ_in_weights_and_lambda_alone():
+    entry = {**LCT, "omega": [0.5, 0.9], "rho": [0.0, 0.1]}
+    runs = spec({**entry, "repeats": 3}, seeds=[0, 2]).runs()
+    expected = []
+    for seed in (0, 2):
+        number = 0
+        for omega in (0.5, 0.9):
+            for rho in (0.0, 0.1):
+                for _ in range(3):
+                    own = 10_000 * seed + number
+                    expected.append((omega, rho, number, own, own, seed))
+                    number += 1
+    names = ("rho", "seed_weights", "seed_lambda", "seed_order")
+    found = [(r.settings["omega"], r.number, *(r.recipe[n] for n in names)) for r in runs]
+    assert found == [(o, n, rho, w, lam, s) for o, rho, n, w, lam, s in expected]
+    assert len({run.identity("x") for run in runs}) == len(runs) == 24
+    once = spec(entry, seeds=[0, 2])
+    assert once.runs() == spec({**entry, "repeats": 1}, seeds=[0, 2]).runs()
+    assert "repeats" not in once.to_dict()["methods"][0]
+    assert spec({**entry, "repeats": 3}).to_dict()["methods"][0]["repeats"] == 3
+
+
+def test_repeats_move_the_numbers_that_make_runs_equal():
+    # tau = 1 is number 1 here, and numbers 2 and 3 there: other seeds, other runs.
+    made = spec({**VS, "tau": [0, 1]}, {**VS, "label": "b", "tau": [2, 1], "repeats": 2})
+    assert len({run.identity("x") for run in made.runs()}) == made.size == 6
+
+
+def test_repeats_stack():
+    made = spec({**VS, "tau": [0, 1], "repeats": 20})
+    assert stacks(made.runs(), [96] * 40) == [list(range(40))]
+
+
 WRONG = [
     ({"tasks": []}, "tasks: must list at least one value, got"),
     ({"tasks": [3]}, "tasks.0 must be a valid string, got 3"),
@@ -211,11 +253,21 @@ WRONG = [
     ({"methods": [{"label": "a"}]}, "number 1 .*must name a method, one of ce, weighted-ce"),
     ({"methods": [VS, VS]}, "labels must differ, got 'VS' twice"),
     ({"methods": [VS, {**VS, "label": "b"}]}, "must not share a run, but 'VS' and 'b' both"),
+    (
+        {"methods": [{**VS, "tau": [0, 1]}, {**VS, "label": "b", "tau": 1, "repeats": 2}]},
+        "must not share a run, .*'b' both have .*'tau': 1",
+    ),
     ({"seeds": list(range(11)), "methods": [{**VS, "tau": list(range(100_000))}]}, "1,100,000"),
 ]
 WRONG_METHODS = [
     ({"method": "focl"}, "did you mean 'focal'"),
     ({"method": "vs", "label": 3}, "label must be a text, got 3"),
+    *(
+        ({**VS, "repeats": bad}, r"repeats must be a whole number in \[1, 1000\], got")
+        for bad in (0, -1, 1001, 2.0, True, "3", [2, 3], None)
+    ),
+    ({**VS, "repeat": 3}, "'repeat' is no setting of vs; did you mean 'repeats'"),
+    ({**VS, "tau": list(range(2000)), "repeats": 1000}, "1,000,000 points at most, got 2,000,000"),
     ({"method": "vs", "focus": 2}, "focus belongs to focal, not to vs"),
     ({"method": "vs", "bathc_size": 2}, "'bathc_size' is no setting of vs; did you mean 'batch_s"),
     ({"method": "vs", "seed_weights": 2}, "seed_weights follows from the sweep's seeds"),
