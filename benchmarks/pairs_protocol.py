@@ -16,16 +16,16 @@ import time
 from pathlib import Path
 
 import numpy as np
+from curvewise.paper.cells import cells_of, models_of
 
 from _measure import Result, main
-from curvewise.paper.cells import cells_of, models_of
 from curvewise.stats.areas import by_method
 from curvewise.stats.comparisons import paired
 from curvewise.sweep.executors import processes
-from curvewise.sweep.problems import Problems
 from curvewise.sweep.run import sweep
 from curvewise.sweep.spec import Spec, read_spec
 from curvewise.sweep.store import Store
+from curvewise.sweep.work import Problems
 
 ROOT = Path(__file__).parent.parent
 PAIRS = [f"fashion-mnist:{pair}" for pair in ("0/6", "1/3", "2/4", "5/7", "8/9")]

@@ -17,10 +17,10 @@ import pytest
 import curvewise as cw
 from command_line import command
 from curvewise.sweep import executors
-from curvewise.sweep.problems import Problems
 from curvewise.sweep.run import run_sweep
 from curvewise.sweep.spec import Spec
 from curvewise.sweep.store import Store
+from curvewise.sweep.work import Problems
 
 KEPT = Path(__file__).parent / "kept"
 EXPECTED = json.loads((KEPT / "expected.json").read_text())

@@ -13,8 +13,8 @@ from curvewise.paper.experiment import Reading, results
 from curvewise.paper.page import write_page
 from curvewise.paper.profiles import Profile
 from curvewise.paper.running import read_data, show, write_data
-from curvewise.sweep.problems import Problems
 from curvewise.sweep.store import Store
+from curvewise.sweep.work import Problems
 
 RESULTS = Path(__file__).parents[2] / "docs" / "results"
 DATA = RESULTS / "paper"

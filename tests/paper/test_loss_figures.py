@@ -13,7 +13,7 @@ from curvewise.paper.experiment import Reading, results
 from curvewise.paper.loss_figures import OMEGAS, landscapes_from
 from curvewise.paper.profiles import Profile
 from curvewise.paper.running import read_data, write_data
-from curvewise.sweep.problems import Problems
+from curvewise.sweep.work import Problems
 
 NAMES = ("fig-break-even-tau", "fig-contours", "fig-linear-density", "fig-omega-softmax")
 

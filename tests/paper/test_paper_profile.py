@@ -13,7 +13,7 @@ from curvewise.paper.catalogue import EXPERIMENTS
 from curvewise.paper.profiles import Profile
 from curvewise.paper.running import run_experiment
 from curvewise.sweep.executors import serial
-from curvewise.sweep.problems import Problems
+from curvewise.sweep.work import Problems
 
 RNG = np.random.default_rng(0)
 TEN = ["plane", "car", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck"]

@@ -15,8 +15,8 @@ from curvewise.paper.page import START, write_page
 from curvewise.paper.profiles import Profile, both
 from curvewise.paper.running import markdown_table, run_experiment, show
 from curvewise.sweep.executors import serial
-from curvewise.sweep.problems import Problems
 from curvewise.sweep.spec import Spec
+from curvewise.sweep.work import Problems
 
 
 def sweeps(profile):

@@ -13,7 +13,7 @@ from curvewise.paper.profiles import Profile
 from curvewise.paper.running import read_data, run_experiment, write_data
 from curvewise.paper.samples import PUBLISHED, SAMPLES, sample_table
 from curvewise.sweep import executors
-from curvewise.sweep.problems import Problems
+from curvewise.sweep.work import Problems
 
 CIFAR10 = ["airplane", "automobile", "bird", "cat", "deer", "dog"]
 CIFAR10 += ["frog", "horse", "ship", "truck"]

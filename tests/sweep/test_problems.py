@@ -9,8 +9,8 @@ from sklearn.decomposition import PCA
 from curvewise.base.errors import InputError
 from curvewise.data.feature_bank import FeatureBank
 from curvewise.data.registry import load_task
-from curvewise.sweep.problems import Problems, as_features
 from curvewise.sweep.spec import Spec
+from curvewise.sweep.work import Problems, as_features
 
 
 def run_of(**given):

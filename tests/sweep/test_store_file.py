@@ -67,7 +67,7 @@ def folder_content(folder: Path) -> dict[str, bytes]:
 
 def test_a_new_file_says_whose_it_is_and_nothing_else_is_left(tmp_path):
     Store(tmp_path / "runs.db").close()
-    assert [path.name for path in tmp_path.iterdir()] == ["runs.db"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["runs.db", "runs.db.lock"]
     header = (tmp_path / "runs.db").read_bytes()[:100]
     assert header[68:72] == b"Curv"
     assert int.from_bytes(header[60:64], "big") == 3

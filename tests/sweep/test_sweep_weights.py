@@ -9,10 +9,10 @@ from curvewise.base.errors import InputError
 from curvewise.networks.registry import build_network
 from curvewise.sweep.executors import serial
 from curvewise.sweep.plan import make_plan
-from curvewise.sweep.problems import Problems
 from curvewise.sweep.run import run_sweep
 from curvewise.sweep.spec import Spec
 from curvewise.sweep.store import Store
+from curvewise.sweep.work import Problems
 
 
 def spec_with(weights, **network):

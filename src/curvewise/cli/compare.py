@@ -76,9 +76,9 @@ def compare(
     from curvewise.paper.compare import compare as read_comparison, comparison_spec
     from curvewise.report.from_store import write_store_report
     from curvewise.report.page import PAGE
-    from curvewise.sweep.problems import Problems
     from curvewise.sweep.run import sweep
     from curvewise.sweep.store import Store
+    from curvewise.sweep.work import Problems
 
     spec = comparison_spec(
         source,

@@ -49,10 +49,10 @@ def sweep_run(
     as_json: AsJson = False,
 ) -> None:
     """Train what is missing of a sweep; start it again to go on after any interruption."""
-    from curvewise.sweep.problems import Problems
     from curvewise.sweep.run import sweep
     from curvewise.sweep.spec import read_spec
     from curvewise.sweep.store import Store
+    from curvewise.sweep.work import Problems
 
     spec = read_spec(spec_file)
     path = store_file or spec_file.with_suffix(".db")
@@ -233,7 +233,7 @@ def paper_run(
     """Run what is missing of an experiment's sweep, draw its figure, print its table."""
     from curvewise.paper.catalogue import EXPERIMENTS, experiment_named
     from curvewise.paper.running import require_usable, run_experiment
-    from curvewise.sweep.problems import Problems
+    from curvewise.sweep.work import Problems
 
     require_data_folder(data_dir)
     if cache_dir is not None and cache_dir.exists():

@@ -14,9 +14,9 @@ import pandas as pd
 from curvewise.paper.profiles import Profile
 from curvewise.stats.comparisons import holm
 from curvewise.sweep.frame import models
-from curvewise.sweep.problems import Problems
 from curvewise.sweep.spec import Spec
 from curvewise.sweep.store import Store
+from curvewise.sweep.work import Problems
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

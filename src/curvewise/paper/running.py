@@ -14,9 +14,9 @@ from curvewise.base.machine import machine, versions
 from curvewise.paper.experiment import Data, Experiment, Reading, results, sentence
 from curvewise.paper.profiles import Profile
 from curvewise.sweep.executors import Executor
-from curvewise.sweep.problems import Problems
 from curvewise.sweep.run import sweep
 from curvewise.sweep.store import Store
+from curvewise.sweep.work import Problems
 
 STORE = "runs.db"
 DIGITS = "%.7g"  # of a number in a file; what is shown has fewer

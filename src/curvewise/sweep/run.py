@@ -27,10 +27,9 @@ from curvewise.sweep.plan import (
     make_plan,
     problem_key,
 )
-from curvewise.sweep.problems import Problems
 from curvewise.sweep.spec import Spec
 from curvewise.sweep.store import Store
-from curvewise.sweep.work import train_stack
+from curvewise.sweep.work import Problems, train_stack
 from curvewise.training.batches import steps_per_epoch
 from curvewise.training.recipe import Recipe
 

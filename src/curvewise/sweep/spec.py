@@ -36,6 +36,7 @@ from curvewise.sweep.grid import (
     require_lambda,
 )
 from curvewise.sweep.plan import PlannedRun
+from curvewise.training.recipe import findings
 
 SEED_STRIDE = 10_000  # seeds of weights and lambda are this times the seed, plus the number
 PAIRS_OF_TEN = ("fashion-mnist", "cifar10")
@@ -117,9 +118,6 @@ class Features(_Section):
         return self
 
 
-SECTIONS: dict[str, type[BaseModel]] = {"data": DataSettings, "features": Features}
-
-
 class Spec(BaseModel):
     """A sweep, checked as a whole; `read_spec` makes it from a file, `from_dict` from plain data.
 
@@ -151,7 +149,7 @@ class Spec(BaseModel):
         try:
             super().__init__(**values)
         except ValidationError as error:
-            raise InputError(_sentence(error)) from None
+            raise InputError("; ".join(findings(error, Spec))) from None
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> "Spec":
@@ -166,7 +164,9 @@ class Spec(BaseModel):
 
     def _sources(self) -> dict[str, Any]:
         """Return what is told of data and features."""
-        return {name: getattr(self, name).model_dump(exclude_none=True) for name in SECTIONS}
+        return {
+            name: getattr(self, name).model_dump(exclude_none=True) for name in ("data", "features")
+        }
 
     @property
     def all_tasks(self) -> tuple[str, ...]:
@@ -295,23 +295,3 @@ def _require_network(network: Mapping[str, Any], *, on_features: bool) -> None:
     if on_features:
         sentence = f"must be an mlp when there are [features], got {name!r}"
         require(isinstance(network_made, MLP), sentence)
-
-
-def _sentence(error: ValidationError) -> str:
-    """Return all of pydantic's findings in one sentence of ours."""
-    findings = []
-    for detail in error.errors():
-        place = [str(part) for part in detail["loc"]]
-        name = ".".join(place)
-        message = detail["msg"].removeprefix("Value error, ").removeprefix("recipe: ")
-        if detail["type"] == "extra_forbidden":
-            known = list(SECTIONS.get(place[0], Spec).model_fields)
-            findings.append(f"{name!r} is no setting{did_you_mean(place[-1], known)}")
-        elif detail["type"] == "missing":
-            findings.append(f"{name} must be given")
-        elif detail["type"] == "value_error":
-            findings.append(f"{name}: {message}" if name else message)
-        else:
-            requirement = message.replace("Input should", "must").replace("String should", "must")
-            findings.append(f"{name} {requirement}, got {detail['input']!r}")
-    return "; ".join(findings)

@@ -9,7 +9,6 @@ import math
 import os
 import socket
 import sqlite3
-import tempfile
 import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
@@ -21,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from curvewise.base.errors import CurvewiseError, InputError, require, require_choice, require_shape
+from curvewise.base.files import whole_file
 from curvewise.sweep.plan import Result, State
 
 APPLICATION_ID = 0x43757276  # "Curv", where SQLite files say whose they are
@@ -150,20 +150,15 @@ def _create(path: Path) -> None:
     if not os.access(path.parent, os.W_OK):
         raise StoreError(f"the folder of a store must be writable, got {path}")
     try:
-        with tempfile.TemporaryDirectory(prefix=".curvewise-", dir=path.parent) as folder:
-            part = Path(folder, "part.db")
-            with explained(path), closing(sqlite3.connect(part)) as connection:
+        with writer_lock(path), explained(path):
+            if path.exists():  # another process was quicker
+                return
+            with whole_file(path) as unfinished, closing(sqlite3.connect(unfinished)) as connection:
                 connection.executescript(
                     f"PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {VERSION};"
                     # Readers and the writer do not wait for each other; so from here on.
                     f"BEGIN; {TABLES} COMMIT; PRAGMA journal_mode = WAL"
                 )
-            try:
-                os.link(part, path)
-            except FileExistsError:
-                pass  # another process was quicker
-            except OSError:  # a file system without links
-                part.rename(path)
     except OSError as error:
         raise StoreError(f"the store {path} cannot be made: {error.strerror}") from error
 

@@ -1,24 +1,174 @@
-"""What a worker does: train one stack of runs on a problem and score it."""
+"""What runs are trained on, and the work itself: one stack of runs, trained and scored.
+
+Tasks come from the data sources and are thinned, split and turned into features in the driver;
+`train_stack` is what a worker does.
+"""
 
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import Any
+from pathlib import Path
+from typing import Any, Literal, cast
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from curvewise.base.errors import InputError
+from curvewise.base.files import require_file, sha256
+from curvewise.data.feature_bank import FeatureBank, embedded
+from curvewise.data.registry import load_task
+from curvewise.data.task import Progress, SourceOptions, Task, split_rows
 from curvewise.losses.family import LossFamily
 from curvewise.losses.registry import METHODS, evaluation_lambda, make_objective
 from curvewise.networks.conditioning import condition
-from curvewise.networks.registry import build_network, load_weights
+from curvewise.networks.registry import (
+    Normalization,
+    build_network,
+    input_statistics,
+    load_weights,
+    read_weights,
+)
 from curvewise.roc.curve import roc_curve
 from curvewise.roc.metrics import binary_metrics
-from curvewise.sweep.plan import PlannedRun, Problem, Result, Stack
+from curvewise.sweep.plan import PlannedRun, Problem, ProblemInfo, Result, Stack
 from curvewise.training.recipe import Recipe
 from curvewise.training.stacked import FittedStack, fit_stacked, stacked_scores
 
 LOW_RATES = (0.001, 0.01, 0.1)
+Features = NDArray[np.float32]
+
+
+class Problems:
+    """Reads what planned runs train on; the last few sources stay in memory."""
+
+    def __init__(
+        self,
+        *,
+        data_dir: Path | None = None,
+        cache_dir: Path | None = None,
+        progress: Progress | None = None,
+    ) -> None:
+        self.data_dir, self.progress = data_dir, progress
+        self.cache_dir = SourceOptions(cache_dir=cache_dir).cache_folder
+        self._tasks: dict[str, Task] = {}
+        self._banks: dict[str, FeatureBank] = {}
+
+    def describe(self, run: PlannedRun) -> ProblemInfo:
+        """Return the fingerprint and kind of a run's data, without the work of features."""
+        task = self._thinned(run)
+        if run.features.get("embed"):
+            self._bank(run.features)  # a backbone that cannot be used is told before any work
+            if task.kind != "image":
+                raise InputError(f"embed needs images, got {task.name} with {task.kind}")
+        changes = (run.features, run.validation, run.seed, _flat(run, task))
+        weights = _weights_file(run).read_bytes() if run.network.get("weights") else b""
+        kind = "features" if run.features or _flat(run, task) else task.kind
+        return ProblemInfo(sha256([f"{task.fingerprint} {changes}", weights]), kind)
+
+    def load(self, run: PlannedRun) -> Problem:
+        """Return the arrays that a run trains and is tested on."""
+        task, info = self._thinned(run), self.describe(run)
+        if run.features.get("embed"):
+            task = embedded(task, self._bank(run.features), progress=self.progress)
+        kept: NDArray[np.int64] | None = None
+        if run.validation is not None:
+            inner, kept = split_rows(
+                task.y_train, run.validation, seed=run.seed, groups=task.groups
+            )
+            whole, task = task, task.rows(inner)
+        parts = [task.x_train, task.x_test]
+        if kept is not None:
+            parts.append(np.asarray(whole.x_train[kept]))
+        scale = _scale(run, task) if info.kind == "image" else None
+        if info.kind == "features":
+            parts = as_features(parts, pca=run.features.get("pca"))
+        return Problem(
+            x_train=parts[0],
+            y_train=task.y_train,
+            x_test=parts[1],
+            y_test=task.y_test,
+            fingerprint=info.fingerprint,
+            class_names=task.class_names,
+            kind=cast(Literal["image", "features"], info.kind),
+            normalization=scale,
+            x_validation=None if kept is None else parts[2],
+            y_validation=None if kept is None else whole.y_train[kept],
+            weights=_weights(run),
+        )
+
+    def _thinned(self, run: PlannedRun) -> Task:
+        task = self._task(run)
+        return task if run.beta is None else task.at_beta(run.beta, seed=run.seed)
+
+    def _task(self, run: PlannedRun) -> Task:
+        key = repr((run.task, run.seed, run.data))
+        if key not in self._tasks:
+            while len(self._tasks) >= 3:
+                del self._tasks[next(iter(self._tasks))]
+            self._tasks[key] = load_task(
+                run.task,
+                seed=run.seed,
+                data_dir=self.data_dir,
+                cache_dir=self.cache_dir,
+                progress=self.progress,
+                **run.data,
+            )
+        return self._tasks[key]
+
+    def _bank(self, features: dict[str, Any]) -> FeatureBank:
+        """Return the bank that all tasks share, so that an image's features are computed once."""
+        key = repr(features)
+        if key not in self._banks:
+            made = FeatureBank(self.cache_dir, features["embed"], features.get("size"))
+            self._banks[key] = made
+        return self._banks[key]
+
+
+def _weights_file(run: PlannedRun) -> Path:
+    return require_file("weights file", Path(run.network["weights"]))
+
+
+def _weights(run: PlannedRun) -> dict[str, NDArray[Any]] | None:
+    if not run.network.get("weights"):
+        return None
+    return {name: value.numpy() for name, value in read_weights(_weights_file(run)).items()}
+
+
+def _scale(run: PlannedRun, task: Task) -> Normalization | None:
+    """Return what pixels are normalised by: published weights want what they were trained on."""
+    if run.network.get("weights"):
+        with torch.device("meta"):
+            network = build_network(run.network["name"], in_shape=task.x_train.shape[1:])
+        if (published := input_statistics(network)) is not None:
+            return published
+    return task.normalization()
+
+
+def _flat(run: PlannedRun, task: Task) -> bool:
+    """Whether images go into an MLP as they are, pixel by pixel."""
+    return task.kind == "image" and run.network.get("name") == "mlp" and not run.features
+
+
+def as_features(parts: list[NDArray[Any]], *, pca: int | None) -> list[Features]:
+    """Return float32 features (n, d) of every part, scaled by what the first one (training) shows.
+
+    Images become pixels in a row. With `pca` they are the leading principal components, scaled
+    together so that their variances average 1; the columns keep their proportions. Without, every
+    column is standardised.
+    """
+    flat = [np.asarray(part, dtype=np.float32).reshape(len(part), -1) for part in parts]
+    mean = flat[0].mean(axis=0)
+    if pca is None:
+        scale = flat[0].std(axis=0)
+        scale[scale < 1e-6] = 1.0  # a constant column stays 0
+        return [(part - mean) / scale for part in flat]
+    if pca > min(flat[0].shape):
+        raise InputError(f"pca must be at most {min(flat[0].shape)} here, got {pca}")
+    from sklearn.decomposition import PCA
+
+    found = PCA(pca, svd_solver="covariance_eigh").fit(flat[0].astype(np.float64))
+    spread = float(np.sqrt(found.explained_variance_.mean()))
+    return [(found.transform(part) / spread).astype(np.float32) for part in flat]
 
 
 def train_stack(stack: Stack, problem: Problem) -> list[Result]:

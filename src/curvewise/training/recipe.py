@@ -1,5 +1,6 @@
 """`Recipe`: every setting of a training run, frozen and checked, with the paper's as presets."""
 
+import re
 from math import cos, pi
 from typing import Any, Literal, Self
 
@@ -72,7 +73,7 @@ class Recipe(BaseModel):
         try:
             super().__init__(**settings)
         except ValidationError as error:
-            raise InputError(_sentence(error)) from None
+            raise InputError("recipe: " + "; ".join(findings(error, Recipe))) from None
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
@@ -118,22 +119,26 @@ class Recipe(BaseModel):
         return Recipe(**{**old, **settings})
 
 
-def _sentence(error: ValidationError) -> str:
-    """Return all of pydantic's findings in one sentence of ours."""
-    findings = []
+def findings(error: ValidationError, model: Any) -> list[str]:
+    """Return what pydantic finds wrong with a model's fields, in sentences of ours."""
+    sentences = []
     for detail in error.errors():
-        name = ".".join(str(part) for part in detail["loc"])
+        place = [str(part) for part in detail["loc"]]
+        name, message = ".".join(place), detail["msg"].removeprefix("Value error, ")
         if detail["type"] == "extra_forbidden":
-            known = list(Recipe.model_fields)
-            hint = did_you_mean(name, known) or f", which are {', '.join(known)}"
-            findings.append(f"{name!r} is no setting{hint}")
-        elif not name:
-            findings.append(detail["msg"].removeprefix("Value error, "))
+            owner = model.model_fields[place[0]].annotation if len(place) > 1 else model
+            known = list(owner.model_fields)
+            hint = did_you_mean(place[-1], known) or f", which are {', '.join(known)}"
+            sentences.append(f"{name!r} is no setting{hint}")
+        elif detail["type"] == "missing":
+            sentences.append(f"{name} must be given")
+        elif detail["type"] == "value_error":
+            sentences.append(f"{name}: {message}" if name else message)
         else:
-            requirement = detail["msg"].replace("Input should be ", "must be ")
+            requirement = re.sub("^(Input|String) should", "must", message)
             requirement = requirement.partition(", unable to")[0]
-            findings.append(f"{name} {requirement}, got {detail['input']!r}")
-    return "recipe: " + "; ".join(findings)
+            sentences.append(f"{name} {requirement}, got {detail['input']!r}")
+    return sentences
 
 
 def learning_rate(recipe: Recipe, step: int, steps: int, steps_per_epoch: int) -> float:
