@@ -1,15 +1,17 @@
 """Planned runs and plans: what they depend on, and what they must not depend on."""
 
 import hashlib
+import itertools
 import json
 from dataclasses import fields, replace
 
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import given, settings, strategies as st
+from test_spec import VS, spec, specs
 
 from curvewise.base.errors import InputError
 from curvewise.sweep import plan
-from curvewise.sweep.plan import STACK_LIMIT, PlannedRun, ProblemInfo, make_plan
+from curvewise.sweep.plan import STACK_LIMIT, PlannedRun, ProblemInfo, make_plan, stacks
 from curvewise.sweep.spec import Spec
 
 RUN = PlannedRun(
@@ -153,3 +155,51 @@ def test_other_data_are_other_runs_and_reading_is_counted():
     assert [row[1] for row in first.rows] == [row[1] for row in again.rows]
     other = make_plan(spec.runs(), lambda run: ProblemInfo("changed", "features"))
     assert {row[1] for row in first.rows}.isdisjoint(row[1] for row in other.rows)
+
+
+def test_repeats_stack():
+    made = spec({**VS, "tau": [0, 1], "repeats": 20})
+    assert stacks(made.runs(), [96] * 40) == [list(range(40))]
+
+
+@settings(max_examples=40, deadline=None)
+@given(specs(), st.integers(1, 30))
+def test_stacks_hold_every_run_once_with_what_one_program_needs(plain, limit):
+    runs = Spec.from_dict(plain).runs()
+    places = stacks(runs, [limit] * len(runs))
+    assert places == stacks(Spec.from_dict(plain).runs(), [limit] * len(runs))
+    assert sorted(itertools.chain(*places)) == list(range(len(runs)))
+    assert all(place == sorted(place) and 1 <= len(place) <= limit for place in places)
+    own = ("lr", "weight_decay", "seed_weights", "seed_lambda")
+    keys = []
+    for place in places:
+        found = [
+            (
+                (r.task, r.beta, r.seed, r.network, r.features, r.data, r.evaluate),
+                {name: value for name, value in r.recipe.items() if name not in own},
+                [name for name, value in r.settings.items() if isinstance(value, str)],
+                "family" if r.method in ("ce", "vs", "lct") else r.method,
+                r.settings if r.method in ("focal", "auc-margin") else None,
+                r.method in ("lct", "constant-film"),
+            )
+            for r in (runs[i] for i in place)
+        ]
+        assert all(key == found[0] for key in found)
+        keys.append(repr(found[0]))
+    # No more stacks than needed: all but the last of those that could be together are full.
+    for key in set(keys):
+        sizes = [len(place) for place, other in zip(places, keys, strict=True) if other == key]
+        assert all(size == limit for size in sizes[:-1])
+
+
+def sizes(made: Spec, limit: int = 96) -> list[int]:
+    return [len(places) for places in stacks(made.runs(), [limit] * made.size)]
+
+
+def test_fixed_vector_scaling_losses_share_a_stack_whatever_their_label():
+    methods = [{**VS, "tau": [1, 2]}, {"method": "ce"}, {"method": "weighted-ce"}]
+    methods += [{"method": "logit-adjustment", "lr": [0.1, 0.2]}, {**VS, "label": "b", "tau": 3}]
+    assert sizes(spec(*methods)) == [7]
+    assert sizes(spec(*methods, {"method": "focal", "rho": [0, 0.1]})) == [7, 1, 1]
+    assert sizes(spec(*methods), 3) == [3, 3, 1]
+    assert sizes(spec(seeds=[0, 1], betas=[10, 20])) == [1, 1, 1, 1]

@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from curvewise.base.errors import InputError
-from curvewise.sweep.plan import stacks
 from curvewise.sweep.spec import Spec, expanded_task, read_spec
 from curvewise.training.recipe import PRESETS, Recipe, preset
 
@@ -205,11 +204,6 @@ def test_repeats_move_the_numbers_that_make_runs_equal():
     assert len({run.identity("x") for run in made.runs()}) == made.size == 6
 
 
-def test_repeats_stack():
-    made = spec({**VS, "tau": [0, 1], "repeats": 20})
-    assert stacks(made.runs(), [96] * 40) == [list(range(40))]
-
-
 WRONG = [
     ({"tasks": []}, "tasks: must list at least one value, got"),
     ({"tasks": [3]}, "tasks.0 must be a valid string, got 3"),
@@ -393,46 +387,3 @@ def test_a_spec_survives_json(plain):
     assert len(made.runs()) == made.size
     for run in made.runs():
         assert (run.data, run.features) == (plain["data"], plain["features"])
-
-
-@settings(max_examples=40, deadline=None)
-@given(specs(), st.integers(1, 30))
-def test_stacks_hold_every_run_once_with_what_one_program_needs(plain, limit):
-    runs = Spec.from_dict(plain).runs()
-    places = stacks(runs, [limit] * len(runs))
-    assert places == stacks(Spec.from_dict(plain).runs(), [limit] * len(runs))
-    assert sorted(itertools.chain(*places)) == list(range(len(runs)))
-    assert all(place == sorted(place) and 1 <= len(place) <= limit for place in places)
-    own = ("lr", "weight_decay", "seed_weights", "seed_lambda")
-    keys = []
-    for place in places:
-        found = [
-            (
-                (r.task, r.beta, r.seed, r.network, r.features, r.data, r.evaluate),
-                {name: value for name, value in r.recipe.items() if name not in own},
-                [name for name, value in r.settings.items() if isinstance(value, str)],
-                "family" if r.method in ("ce", "vs", "lct") else r.method,
-                r.settings if r.method in ("focal", "auc-margin") else None,
-                r.method in ("lct", "constant-film"),
-            )
-            for r in (runs[i] for i in place)
-        ]
-        assert all(key == found[0] for key in found)
-        keys.append(repr(found[0]))
-    # No more stacks than needed: all but the last of those that could be together are full.
-    for key in set(keys):
-        sizes = [len(place) for place, other in zip(places, keys, strict=True) if other == key]
-        assert all(size == limit for size in sizes[:-1])
-
-
-def sizes(made: Spec, limit: int = 96) -> list[int]:
-    return [len(places) for places in stacks(made.runs(), [limit] * made.size)]
-
-
-def test_fixed_vector_scaling_losses_share_a_stack_whatever_their_label():
-    methods = [{**VS, "tau": [1, 2]}, {"method": "ce"}, {"method": "weighted-ce"}]
-    methods += [{"method": "logit-adjustment", "lr": [0.1, 0.2]}, {**VS, "label": "b", "tau": 3}]
-    assert sizes(spec(*methods)) == [7]
-    assert sizes(spec(*methods, {"method": "focal", "rho": [0, 0.1]})) == [7, 1, 1]
-    assert sizes(spec(*methods), 3) == [3, 3, 1]
-    assert sizes(spec(seeds=[0, 1], betas=[10, 20])) == [1, 1, 1, 1]
