@@ -152,10 +152,8 @@ def test_killed_with_sigkill_and_resumed_gives_the_same_bits(tmp_path):
         """
     )
     path = tmp_path / "state.pt"
-    here = os.path.dirname(__file__)
-    child = subprocess.Popen(
-        [sys.executable, "-c", script, here, str(path)], stdout=subprocess.PIPE, text=True
-    )
+    command = [sys.executable, "-c", script, os.path.dirname(__file__), str(path)]
+    child = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     assert child.stdout.readline() == "ready\n"
     child.send_signal(signal.SIGKILL)
     assert child.wait() == -signal.SIGKILL
@@ -240,24 +238,17 @@ def test_an_objective_that_knows_no_weights_still_trains_without():
     assert fit(mlp(0), Plain(), *table(), recipe).finished
 
 
-def test_small_networks_train_with_one_thread_and_give_the_others_back():
-    seen = []
-    before = torch.get_num_threads()
+@pytest.mark.parametrize(("width", "threads"), [(4, 1), (4000, 2)])
+def test_small_networks_train_with_one_thread_and_give_the_others_back(width, threads):
+    seen, network = [], nn.Sequential(nn.Linear(40, width), nn.Linear(width, 2))
+    x, y = torch.randn(200, 40), torch.arange(200) % 2
     torch.set_num_threads(2)
     try:
-        for width in (4, 4000):
-            fit(
-                nn.Sequential(nn.Linear(40, width), nn.Linear(width, 2)),
-                cw.LossFamily(),
-                torch.randn(200, 40),
-                torch.arange(200) % 2,
-                Recipe(steps=1),
-                on_progress=lambda progress: seen.append(torch.get_num_threads()),
-            )
-            assert torch.get_num_threads() == 2
+        fit(network, FIXED, x, y, Recipe(steps=1),
+            on_progress=lambda progress: seen.append(torch.get_num_threads()))  # fmt: skip
+        assert [*seen, torch.get_num_threads()] == [threads, 2]
     finally:
-        torch.set_num_threads(before)
-    assert seen == [1, 2]
+        torch.set_num_threads(1)
 
 
 def test_auto_compiles_long_convolutional_runs_only(monkeypatch):

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from torch.optim import lr_scheduler as schedules
 
 import curvewise as cw
 from curvewise.training.recipe import PRESETS, Recipe, learning_rate, preset
@@ -78,19 +79,20 @@ def test_presets_are_the_papers():
         preset("paper-cifr")
 
 
-@pytest.mark.parametrize(
-    ("settings", "make"),
-    [
-        ({"schedule": "cosine"}, lambda o: torch.optim.lr_scheduler.CosineAnnealingLR(o, 12)),
-        (
-            {"schedule": "step", "milestones": (1, 2), "decay": 0.3},
-            lambda o: torch.optim.lr_scheduler.MultiStepLR(o, [4, 8], 0.3),
-        ),
-        ({"warmup_epochs": 1}, lambda o: torch.optim.lr_scheduler.LinearLR(o, 0.25, 1.0, 3)),
-    ],
-)
-def test_the_learning_rate_is_pytorchs(settings, make):
-    recipe = Recipe(epochs=3, lr=0.4, **settings)
+SCHEDULES = {
+    "cosine": ({}, lambda o: schedules.CosineAnnealingLR(o, 12)),
+    "step": (
+        {"milestones": (1, 2), "decay": 0.3},
+        lambda o: schedules.MultiStepLR(o, [4, 8], 0.3),
+    ),
+    "constant": ({"warmup_epochs": 1}, lambda o: schedules.LinearLR(o, 0.25, 1.0, 3)),
+}
+
+
+@pytest.mark.parametrize("name", SCHEDULES)
+def test_the_learning_rate_is_pytorchs(name):
+    settings, make = SCHEDULES[name]
+    recipe = Recipe(epochs=3, lr=0.4, schedule=name, **settings)
     optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=0.4)
     schedule = make(optimizer)
     for step in range(12):

@@ -62,7 +62,7 @@ def test_a_stack_is_its_members_one_by_one(families, settings):
 @pytest.mark.parametrize("families", [VS, LCT], ids=["VS", "LCT"])
 def test_many_steps_of_members_with_one_rate_and_decay(families, settings):
     x, y = table()
-    shared = recipe(steps=200, seed_weights=10, seed_order=4, seed_lambda=20, **settings)
+    shared = recipe(steps=100, seed_weights=10, seed_order=4, seed_lambda=20, **settings)
     stack = fit_stacked(mlp, families, x, y, shared)
     seeds = [(own.seed_weights, own.seed_order, own.seed_lambda) for own in stack.recipes]
     assert seeds == [(10, 4, 20), (11, 4, 21), (12, 4, 22)]
@@ -324,6 +324,12 @@ def test_progress_counts_over_chunks_and_stops():
         on_progress=lambda done, total: seen.append((done, total)),
     )  # fmt: skip
     assert seen == [(2, 12), (4, 12), (6, 12), (8, 12), (9, 12), (10, 12), (11, 12), (12, 12)]
+    seen.clear()
+    fit_stacked(
+        with_dropout, VS, x, y, recipes(steps=2),
+        on_progress=lambda done, total: seen.append((done, total)),
+    )  # fmt: skip
+    assert seen == [(done, 6) for done in range(1, 7)]
     stack = fit_stacked(mlp, VS, x, y, recipes(epochs=9), on_progress=lambda *_: True)
     assert stack.epoch_losses == [[], [], []]
 

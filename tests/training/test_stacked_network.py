@@ -21,33 +21,30 @@ class Halved(nn.Sequential):
         return super().forward(x / 2)
 
 
-def one_relu_twice():
-    relu = nn.ReLU()
-    return nn.Sequential(nn.Linear(6, 8), relu, nn.Linear(8, 8), relu, nn.Linear(8, 2))
-
-
-def one_layer_twice():
-    layer = nn.Linear(6, 6)
-    return nn.Sequential(layer, nn.ReLU(), layer, nn.ReLU(), nn.Linear(6, 2))
-
-
-def two_relus_in_a_row():
-    return nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.ReLU(), nn.Linear(8, 2))
-
-
-def own_forward():
-    return Halved(nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 2))
+def layers(twice=None, kind=nn.Sequential):
+    """Two linear layers, and one of them, or a ReLU, twice."""
+    first, relu, last = nn.Linear(6, 6), nn.ReLU(), nn.Linear(6, 2)
+    again = {"relu": (relu, nn.Linear(6, 6), relu), "layer": (relu, first, relu)}
+    in_a_row = (relu, nn.ReLU())
+    return kind(first, *again.get(twice, in_a_row), last)
 
 
 def hooked():
-    network = nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 2))
+    network = layers()
     network[1].register_forward_hook(lambda _, __, out: out / 2)
     return network
 
 
-@pytest.mark.parametrize(
-    "build", [one_relu_twice, one_layer_twice, two_relus_in_a_row, own_forward, hooked]
-)
+LOOKALIKES = {
+    "one ReLU twice": lambda: layers("relu"),
+    "one layer twice": lambda: layers("layer"),
+    "two ReLUs in a row": layers,
+    "a forward of its own": lambda: layers(kind=Halved),
+    "hooked": hooked,
+}
+
+
+@pytest.mark.parametrize("build", LOOKALIKES.values(), ids=LOOKALIKES)
 @pytest.mark.parametrize("family", [FIXED, DRAWN], ids=["VS", "LCT"])
 def test_a_stack_does_what_its_networks_do(build, family):
     networks = [condition(build(), family) for _ in range(3)]
