@@ -103,6 +103,7 @@ def with_value(value: float) -> np.ndarray:
             "must have 1 or 3 channels as (n, C, H, W), got (60, 8, 8, 3)",
         ),
         ({**SPLIT, "x_test": X[40:, :3]}, "rows of the same shape, got (4,) and (3,)"),
+        ({"x": np.zeros((60, 3, 8, 8)), "y": Y}, "got float64 (60, 3, 8, 8)"),
     ],
 )
 def test_arrays_that_cannot_be_used_are_refused(tmp_path, arrays, sentence):

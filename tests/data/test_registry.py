@@ -76,6 +76,8 @@ def test_where_files_are_looked_for(monkeypatch, tmp_path):
     (tmp_path / "t.csv").write_text("x,y\n" + "".join(f"{i},{i % 2}\n" for i in range(20)))
     monkeypatch.delenv("CURVEWISE_DATA", raising=False)
     assert SourceOptions().data_folder == Path("data")
+    with pytest.raises(InputError, match=r"got 't.csv'$"):  # no hint: it is not there
+        load_task("t.csv")
     with pytest.raises(InputError, match=r"must name a file that is there, got 't.csv'"):
         load_task("table:t.csv", target="y")
     assert load_task("table:t.csv", target="y", data_dir=tmp_path).x_train.shape == (16, 1)
@@ -110,7 +112,8 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("cifar:cat/dog", {}, "got 'cifar'; did you mean 'cifar10'?"),
         ("digit", {}, "got 'digit'; did you mean 'digits'?"),
         ("", {}, "a data source must be one of digits, table, "),
-        ("data.csv", {}, "a data source must be one of digits, table, "),
+        ("{data}/data.csv", {}, "did you mean 'table:{data}/data.csv'?"),
+        ("{data}/pets", {}, "did you mean 'folder:{data}/pets'?"),
         ("table:not-there.csv", {"beta": 0.5}, "beta must be >= 1 and finite, got 0.5"),
         ("table:dta.csv", {}, "a file that is there, got 'dta.csv': give its path, or its name"),
         ("table:{data}/dta.csv", {}, "with the folder as --data-dir; did you mean 'data.csv'?"),

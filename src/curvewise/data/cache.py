@@ -31,7 +31,7 @@ IMAGENET_MEAN = (0.485, 0.456, 0.406)
 IMAGENET_STD = (0.229, 0.224, 0.225)
 MOST_BROKEN = 0.01  # share of unreadable images that is skipped rather than refused
 INDEX = "index.json"
-# Folders of `cached_images`, or of a bank of features; version 0.1 hid those that it worked in.
+# Folders of `cached_images`, or of a bank of features; hidden ones were left by earlier versions.
 CACHE = re.compile(
     r"(?:\.unfinished-)?(?:[a-zA-Z0-9-]+-\d+px-[0-9a-f]{20}|features-[a-z0-9-]+)(?:-[0-9a-f]{32})?"
 )
