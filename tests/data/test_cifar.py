@@ -89,6 +89,7 @@ def test_paper_sample_counts_of_household(tmp_path):
         ({b"data": [1, 2]}, "'data' .* got list"),
         ({b"labels": [3, 5]}, "'labels' as a list of 4 .*, got 2"),
         ({b"labels": None}, "'labels' as a list of 4 .*, got 0"),
+        ({b"labels": 5}, "'labels' as a list of 4 .*, got 0"),
         ({b"labels": [3, 5, 3, 10]}, "from 0 to 9, got 10"),
         ({b"labels": [3, 5, 3, "cat"]}, "from 0 to 9, got 'cat'"),
         (None, "cifar-10-batches-py must be complete, got .*data_batch_2"),

@@ -163,7 +163,8 @@ def _read(edition: Edition, place: Path) -> dict[str, dict[str, Any]]:
 def _labelled(edition: Edition, file: str, content: dict[str, Any], n_classes: int) -> Labelled:
     """Return the images (n, 3, 32, 32) and labels (n,) of one file."""
     name = f"{file} of {edition.title}"
-    images, labels = content.get("data"), content.get(edition.label_key) or []
+    images, labels = content.get("data"), content.get(edition.label_key)
+    labels = labels if isinstance(labels, list) else []
     if not isinstance(images, np.ndarray) or images.shape[1:] != (3072,):
         got = getattr(images, "shape", type(images).__name__)
         raise InputError(f"{name} must hold 'data' as bytes (n, 3072), got {got}")
