@@ -21,8 +21,7 @@ EVERYTHING = sorted(
 def rooms_of(page: str) -> dict[str, set[str]]:
     """Return what each room of the page may import."""
     rows = re.findall(r"^\| `(\w+)` \|[^|]*\|([^|]*)\|$", page, re.MULTILINE)
-    rooms = {room: {word.strip() for word in allowed.split(",") if word.strip()}
-             for room, allowed in rows}  # fmt: skip
+    rooms = {room: set(re.findall(r"\w+", allowed)) for room, allowed in rows}
     return {
         room: set(rooms) - {room} if allowed == {"all"} else allowed
         for room, allowed in rooms.items()
@@ -89,11 +88,9 @@ def test_arrows_are_those_of_the_page_and_point_down() -> None:
     [
         ("curvewise.losses.family", "from curvewise.training.optimizers import SAM", 1),
         ("curvewise.losses.family", "from ..training.optimizers import SAM", 1),
-        ("curvewise.losses.family", "from .. import training", 1),
         ("curvewise.losses.family", "def late():\n    import curvewise.models.saving", 1),
         ("curvewise.losses.family", "from curvewise import vs_loss", 1),
         ("curvewise.sweep.run", "from curvewise.report.page import write_page", 1),
-        ("curvewise.sweep.run", "from curvewise.sweep.store import Store", 0),
         ("curvewise.sweep.run", "from .store import Store", 0),
         ("curvewise.estimator", "from curvewise.training.loop import fit\nimport numpy.random", 0),
         ("curvewise.cli.main", "from curvewise.paper.compare import compare", 0),

@@ -228,9 +228,8 @@ def test_the_other_means_are_unbiased_over_mini_batches(reduction):
     ]
     torch.testing.assert_close(torch.stack(parts).mean(), whole, rtol=1e-13, atol=0)
     if reduction == "expected_mean":  # and of the scale of a weighted mean
-        mean = cw.vs_loss(
-            logits[0], target, sample_weight=weight, class_counts=counts, **SETTINGS
-        )  # fmt: skip
+        shared.pop("reduction")
+        mean = cw.vs_loss(logits[0], target, sample_weight=weight, **shared)
         torch.testing.assert_close(whole, mean, rtol=1e-13, atol=0)
 
 

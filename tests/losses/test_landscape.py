@@ -40,10 +40,8 @@ def test_alpha_solves_its_equation_to_1e_12(omega):
 def test_both_labels_cost_the_same_on_the_line(beta, omega, gamma, tau, z0):
     line = cw.break_even(beta, omega, gamma, tau)
     logits = torch.tensor([[z0, line.z1(z0)]] * 2, dtype=torch.float64)
-    losses = cw.vs_loss(
-        logits, torch.tensor([0, 1]), class_counts=(beta, 1), omega=omega, gamma=gamma, tau=tau,
-        reduction="none",
-    )  # fmt: skip
+    loss = cw.VSLoss((beta, 1), omega, gamma, tau, reduction="none")
+    losses = loss(logits, torch.tensor([0, 1]))
     torch.testing.assert_close(losses[0], losses[1], rtol=1e-9, atol=1e-12)
 
 
@@ -74,28 +72,20 @@ def test_calibration_is_the_closed_form(omega, gamma, tau):
 
 def test_calibration_inverts_the_minimiser_for_many_classes():
     posterior = torch.tensor([[0.7, 0.2, 0.1], [0.1, 0.3, 0.6]], dtype=torch.float64)
-    counts = (300.0, 30.0, 3.0)
+    at = {"class_counts": (300.0, 30.0, 3.0), "omega": 0.9, "gamma": 0.2, "tau": 1.0}
     logits = torch.zeros(2, 3, dtype=torch.float64, requires_grad=True)
     optimizer = torch.optim.LBFGS([logits], max_iter=200, tolerance_grad=1e-12)
 
     def expected_loss():
         optimizer.zero_grad()
-        parts = [
-            posterior[:, c]
-            * cw.vs_loss(
-                logits, torch.full((2,), c), class_counts=counts, omega=0.9, gamma=0.2, tau=1.0,
-                reduction="none",
-            )
-            for c in range(3)
-        ]  # fmt: skip
-        loss = torch.stack(parts).sum()
+        labels = [torch.full((2,), c) for c in range(3)]
+        costs = [cw.vs_loss(logits, label, **at, reduction="none") for label in labels]
+        loss = (posterior * torch.stack(costs, dim=1)).sum()
         loss.backward()
         return loss
 
     optimizer.step(expected_loss)
-    found = cw.calibrated_probability(
-        logits.detach(), class_counts=counts, omega=0.9, gamma=0.2, tau=1.0
-    )
+    found = cw.calibrated_probability(logits.detach(), **at)
     torch.testing.assert_close(found, posterior, rtol=1e-4, atol=1e-5)
 
 

@@ -90,38 +90,16 @@ def test_every_form_equals_the_loop_in_float64(counts, omega, gamma, tau, reduct
         torch.testing.assert_close(flat, expected[0], rtol=1e-12, atol=1e-14)
 
 
-def test_binary_loss_is_the_papers_simplified_form():
-    beta, omega, gamma, tau = 100.0, 0.9, 0.2, 2.0
-    logits = 3 * torch.randn(64, 2, dtype=torch.float64)
-    at = {"class_counts": (100, 1), "omega": omega, "gamma": gamma, "tau": tau}
-    z0, z1 = logits.unbind(-1)
-    alpha = z1 / beta**gamma - (z0 + tau * torch.log(torch.tensor(beta, dtype=torch.float64)))
-    for label, expected in (
-        (0, (1 - omega) * torch.log1p(alpha.exp())),
-        (1, omega * torch.log1p((-alpha).exp())),
-    ):
-        target = torch.full((64,), label)
-        losses = cw.vs_loss(logits, target, **at, reduction="none")
-        torch.testing.assert_close(losses, expected, rtol=1e-12, atol=1e-14)
-
-
 def test_a_stack_of_models_with_their_own_settings_equals_single_calls():
     logits = torch.randn(4, 10, 3, dtype=torch.float64)
     target = torch.randint(0, 3, (4, 10))
-    counts = (300, 30, 3)
-    values = torch.rand(3, 4, 1, dtype=torch.float64)
+    values = dict(zip(("omega", "gamma", "tau"), torch.rand(3, 4, 1).double(), strict=True))
     for reduction in ("sum", "mean", "weighted_mean", "expected_mean"):
-        stacked = cw.vs_loss(
-            logits, target, class_counts=counts, omega=values[0], gamma=values[1], tau=values[2],
-            reduction=reduction,
-        )  # fmt: skip
+        at = {"class_counts": (300, 30, 3), "reduction": reduction}
+        stacked = cw.vs_loss(logits, target, **values, **at)
         for k in range(4):
-            omega, gamma, tau = values[:, k, 0].tolist()
-            alone = cw.vs_loss(
-                logits[k], target[k], class_counts=counts, omega=omega, gamma=gamma, tau=tau,
-                reduction=reduction,
-            )  # fmt: skip
-            torch.testing.assert_close(stacked[k], alone)
+            own = {name: value[k].item() for name, value in values.items()}
+            torch.testing.assert_close(stacked[k], cw.vs_loss(logits[k], target[k], **own, **at))
 
 
 def test_plain_and_weighted_cross_entropy_are_special_cases():
@@ -193,9 +171,7 @@ def test_float32_stays_finite_for_huge_logits(stacked, n_classes):
     for label, (omega, gamma, tau) in itertools.product(range(n_classes), SETTINGS):
         target = torch.full((len(logits),), label)
         shaped = logits.expand(2, -1, -1) if stacked else logits
-        loss = cw.vs_loss(
-            shaped, target, class_counts=counts, omega=omega, gamma=gamma, tau=tau, reduction="sum"
-        ).sum()
+        loss = cw.VSLoss(counts, omega, gamma, tau, reduction="sum")(shaped, target).sum()
         (gradient,) = torch.autograd.grad(loss, logits)
         assert torch.isfinite(loss)
         assert torch.isfinite(gradient).all()
@@ -209,10 +185,8 @@ def test_gradients_are_exact(counts, reduction):
     start = torch.tensor([0.8, 0.3, 1.2], dtype=torch.float64, requires_grad=True)
 
     def function(logits, start):
-        return cw.vs_loss(
-            logits, target, class_counts=counts, omega=start[0], gamma=start[1], tau=start[2],
-            reduction=reduction,
-        )  # fmt: skip
+        at = dict(zip(("omega", "gamma", "tau"), start, strict=True))
+        return cw.vs_loss(logits, target, class_counts=counts, reduction=reduction, **at)
 
     assert torch.autograd.gradcheck(function, (logits, start))
     assert torch.autograd.gradgradcheck(function, (logits, start))
@@ -223,13 +197,10 @@ def test_gradients_are_exact(counts, reduction):
 def test_derivatives_to_the_hyperparameters_are_the_appendix_ones():
     beta, omega, gamma, tau = (torch.tensor(v, dtype=torch.float64) for v in (50, 0.8, 0.3, 1.2))
     parameters = [value.requires_grad_() for value in (omega, gamma, tau)]
+    at = {"class_counts": (50, 1), "omega": omega, "gamma": gamma, "tau": tau, "reduction": "sum"}
     for z0, z1 in itertools.product((-2.0, 0.5, 3.0), repeat=2):
         logits = torch.tensor([[z0, z1]], dtype=torch.float64)
-        loss = cw.vs_loss(
-            logits, torch.tensor([1]), class_counts=(50, 1), omega=omega, gamma=gamma, tau=tau,
-            reduction="sum",
-        )  # fmt: skip
-        by_autograd = torch.autograd.grad(loss, parameters)
+        by_autograd = torch.autograd.grad(cw.vs_loss(logits, torch.tensor([1]), **at), parameters)
         with torch.no_grad():
             e = torch.exp(z0 - z1 / beta**gamma)
             below = 1 + beta**tau * e

@@ -1,15 +1,12 @@
 """EfficientNet-Lite0: the wrapper, and the real weights where the packages are installed."""
 
 import importlib.util
-import subprocess
 import sys
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from PIL import Image
 
 import curvewise as cw
 from curvewise.networks.conditioning import find_last_linear
@@ -19,7 +16,6 @@ MISSING = [name for name in PACKAGES if importlib.util.find_spec(name) is None]
 needs_packages = pytest.mark.skipif(
     bool(MISSING), reason=f"the extra [pretrained] is not installed: {', '.join(MISSING)}"
 )
-UNPACK = Path(__file__).parents[3] / "shared" / "data" / "unpack.py"
 
 
 @pytest.fixture(scope="module")
@@ -117,38 +113,3 @@ def test_loading_executes_nothing_and_imports_no_torchvision(
     EfficientNetLite0()
     assert asked == [True]
     assert "torchvision" not in sys.modules
-
-
-@pytest.fixture(scope="module")
-def photos(tmp_path_factory: pytest.TempPathFactory) -> dict[str, torch.Tensor]:
-    if not UNPACK.exists():
-        pytest.skip(f"the real photos are not here: {UNPACK.name} is missing")
-    folder = tmp_path_factory.mktemp("photos")
-    subprocess.run([sys.executable, UNPACK, folder, "dogs-vs-cats"], check=True)
-    images = {}
-    for kind in ("cat", "dog"):
-        paths = sorted((folder / "dogs-vs-cats" / "train").glob(f"{kind}.*.jpg"))[:80]
-        pixels = np.stack([np.asarray(Image.open(path).convert("RGB")) for path in paths])
-        images[kind] = torch.from_numpy(pixels).permute(0, 3, 1, 2)
-    return images
-
-
-def auc_of_the_mean_difference(
-    network: EfficientNetLite0, photos: dict[str, torch.Tensor]
-) -> float:
-    """Return the AUC along the line between class means, learnt on the first half of the photos."""
-    with torch.no_grad():
-        cats, dogs = (network.features((photos[k].float() - 127) / 128) for k in ("cat", "dog"))
-    direction = dogs[:40].mean(0) - cats[:40].mean(0)
-    score = torch.cat([cats[40:], dogs[40:]]) @ direction
-    return cw.auc([0] * 40 + [1] * 40, score)
-
-
-@pytest.mark.slow
-@needs_packages
-def test_the_weights_know_cats_from_dogs(
-    network: EfficientNetLite0, photos: dict[str, torch.Tensor]
-) -> None:
-    assert auc_of_the_mean_difference(network, photos) > 0.9
-    fresh = EfficientNetLite0(pretrained=False).eval()
-    assert auc_of_the_mean_difference(fresh, photos) < 0.8
