@@ -1,7 +1,7 @@
 // Starts the page: reads the data, draws the parts one after the other, and connects them.
 "use strict";
 
-function setTheme(state, theme) {
+function setTheme(theme) {
   document.documentElement.dataset.theme = theme;
   byId("theme").setAttribute("aria-pressed", String(theme === "dark"));
   byId("theme").textContent = theme === "dark" ? "Light" : "Dark";
@@ -111,12 +111,11 @@ function watchParts(state) {
 function connectCharts(state) {
   const once = (id, actions) => {
     const chart = byId(id);
-    if (!chart || !chart.on || chart.dataset.connected) return;
+    if (!chart.on || chart.dataset.connected) return;
     chart.dataset.connected = "true";
     for (const [event, action] of Object.entries(actions)) chart.on(event, action);
   };
-  once("roc-chart", { plotly_click: state.onClick });
-  once("spread-chart", { plotly_click: state.onClick });
+  for (const id of ["roc-chart", "spread-chart"]) once(id, { plotly_click: state.onClick });
   once("point-chart", {
     plotly_afterplot: () => placeHandle(state),
     plotly_relayout: () => placeHandle(state),
@@ -131,7 +130,7 @@ function connect(state) {
   const { data } = state;
   const on = (id, event, action) => byId(id).addEventListener(event, action);
   on("theme", "click", () => {
-    setTheme(state, document.documentElement.dataset.theme === "dark" ? "light" : "dark");
+    setTheme(document.documentElement.dataset.theme === "dark" ? "light" : "dark");
     refresh(state);
   });
   on("group", "change", (event) => {
@@ -151,8 +150,7 @@ function connect(state) {
     state.every = event.target.checked;
     refresh(state, ["roc"]);
   });
-  on("metric", "change", () => drawPanels(state));
-  on("settings-method", "change", () => drawPanels(state));
+  for (const id of ["metric", "settings-method"]) on(id, "change", () => drawPanels(state));
   for (const id of ["heat-x", "heat-y"]) on(id, "change", () => drawHeat(state));
   on("filter", "input", (event) => {
     state.filter = event.target.value;
@@ -175,12 +173,12 @@ function connect(state) {
   let theme = "light";
   window.addEventListener("beforeprint", () => {
     theme = document.documentElement.dataset.theme;
-    setTheme(state, "light");
+    setTheme("light");
     paper = 660;
     for (const name of Object.keys(PARTS)) if (!byId(name).hidden) drawPart(state, name);
   });
   window.addEventListener("afterprint", () => {
-    setTheme(state, theme);
+    setTheme(theme);
     paper = null;
     refresh(state);
   });
@@ -198,7 +196,7 @@ async function start() {
     const found = event.points.map((each) => each.customdata).find((each) => each && typeof each === "object");
     if (found) select(state, found.model);
   };
-  setTheme(state, window.matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light");
+  setTheme(window.matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light");
   for (const place of document.querySelectorAll("[data-class]")) place.textContent = `“${data.classes[Number(place.dataset.class)]}”`;
   options(byId("group"), data.groups.map((group, i) => [String(i), group.name]));
   byId("group-control").hidden = data.groups.length < 2;
