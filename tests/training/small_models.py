@@ -22,6 +22,7 @@ SETTINGS = {
     "adaptive sam over adamw": {"optimizer": "adamw", "lr": 0.01, "rho": 0.5, "adaptive": True},
     "average": {"ema_decay": 0.5},
     "average every step": {"ema_decay": 0.9, "ema_every": "step"},
+    "average of a share of the run": {"ema_share": 0.3},
     "cosine": {"schedule": "cosine", "warmup_epochs": 1},
     "milestones": {"schedule": "step", "milestones": (1, 2)},
     "smoothing": {"label_smoothing": 0.1},

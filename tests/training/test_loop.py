@@ -8,6 +8,7 @@ import subprocess
 import sys
 import textwrap
 import threading
+import warnings
 
 import numpy as np
 import pytest
@@ -78,6 +79,40 @@ def test_fit_is_the_plain_loop(family, weighted):
     assert fitted.finished
     assert fitted.steps == 60
     assert len(fitted.epoch_losses) == 10
+
+
+@pytest.mark.parametrize(
+    ("settings", "pull", "every"),
+    [
+        ({"ema_decay": 0.5}, 0.5, 5),  # an epoch has five steps
+        ({"ema_decay": 0.9, "ema_every": "step"}, 0.1, 1),
+        ({"ema_share": 0.2}, 1 / (0.2 * 30), 1),  # 30 steps
+        ({"ema_share": 0.01}, 1, 1),  # less than a step: the last weights
+    ],
+    ids=str,
+)
+def test_the_average_is_that_of_a_plain_loop(settings, pull, every):
+    x, y = table()
+    recipe = Recipe(epochs=6, batch_size=32, lr=0.05, **settings)
+    expected, seen = conditioned(mlp(0), DRAWN, recipe).state_dict(), []
+    plain = recipe.changed(ema_decay=None, ema_share=None)
+    fit(mlp(0), DRAWN, x, y, plain, on_progress=lambda p: seen.append(p.state().model))
+    for step, now in enumerate(seen, 1):
+        if step % every == 0:
+            expected = {name: (1 - pull) * expected[name] + pull * now[name] for name in now}
+    fitted = fit(mlp(0), DRAWN, x, y, recipe).network.state_dict()
+    assert all(torch.allclose(fitted[name], expected[name], rtol=1e-12) for name in expected)
+
+
+@pytest.mark.parametrize(
+    ("settings", "warned"), [({"ema_decay": 0.9}, True), ({"ema_share": 0.1}, False)]
+)
+def test_an_average_that_lags_behind_its_run_is_warned_of(settings, warned):
+    x, y = table()
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        fit(mlp(0), FIXED, x, y, Recipe(epochs=8, batch_size=32, **settings))
+    assert ["50 of 40 steps" in str(each.message) for each in caught] == [True] * warned
 
 
 VARIANTS = {

@@ -5,7 +5,7 @@ import torch
 from torch.optim import lr_scheduler as schedules
 
 import curvewise as cw
-from curvewise.training.recipe import PRESETS, Recipe, learning_rate, preset
+from curvewise.training.recipe import PRESETS, Recipe, average_reach, learning_rate, preset
 
 
 def test_all_errors_are_reported_at_once_in_one_sentence():
@@ -31,6 +31,10 @@ def test_all_errors_are_reported_at_once_in_one_sentence():
         ({"epochs": 9, "lr": float("nan")}, "lr .* nan"),
         ({"epochs": 1, "batch_size": 8, "minority_per_batch": 8}, "minority_per_batch .* 8, got 8"),
         ({"epochs": 1, "minority_per_batch": -1}, "minority_per_batch .* -1"),
+        (
+            {"epochs": 1, "ema_decay": 0.9, "ema_share": 0.2},
+            "ema_decay and ema_share .* 0.9 and 0.2",
+        ),
     ],
 )
 def test_settings_must_fit_together(settings, words):
@@ -49,7 +53,9 @@ def test_a_recipe_is_frozen_and_changes_by_copy():
         recipe.changed(lrr=1.0)
 
 
-@pytest.mark.parametrize(("name", "value"), [("minority_per_batch", 3), ("input_noise", 0.5)])
+@pytest.mark.parametrize(
+    ("name", "value"), [("minority_per_batch", 3), ("input_noise", 0.5), ("ema_share", 0.1)]
+)
 def test_a_recipe_without_later_settings_is_written_as_it_always_was(name, value):
     recipe = Recipe(epochs=1)
     assert name not in recipe.model_dump()
@@ -58,7 +64,7 @@ def test_a_recipe_without_later_settings_is_written_as_it_always_was(name, value
     assert some.model_dump()[name] == value
     assert Recipe(**some.model_dump()) == some != recipe
     assert Recipe(**recipe.model_dump()) == recipe
-    assert some.changed(**{name: 0}) == recipe
+    assert some.changed(**{name: getattr(recipe, name)}) == recipe
 
 
 def test_presets_are_the_papers():
@@ -77,6 +83,28 @@ def test_presets_are_the_papers():
     assert all(preset(name).batch_size for name in PRESETS)
     with pytest.raises(cw.InputError, match="did you mean 'paper-cifar'"):
         preset("paper-cifr")
+
+
+def test_a_presets_parts_keep_their_share_of_a_shorter_run():
+    whole, short = preset("paper-cifar"), preset("paper-cifar", epochs="40")
+    assert (short.milestones, short.warmup_epochs) == ((32.0, 36.0), 0.4)
+    assert short.ema_decay is None
+    reaches = [average_reach(recipe, recipe.epochs * 40, 40) for recipe in (whole, short)]
+    assert reaches == pytest.approx([10 * 40, 10 * 40 * 40 / 500])
+    for share in (0.005, 0.6, 0.79, 0.81, 0.91):
+        runs = [(recipe, recipe.epochs * 50) for recipe in (whole, short)]
+        rates = [learning_rate(r, round(share * n) - 1, n, 50) for r, n in runs]
+        assert rates[0] == pytest.approx(rates[1])
+    assert preset("paper-cifar", epochs=500) == whole
+    assert preset("paper-cifar", epochs=40, milestones=(9,), ema_decay=None).milestones == (9.0,)
+    assert preset("paper-cifar", epochs=40, ema_decay=None).ema_share is None
+    assert preset("paper-cifar", epochs=40, ema_decay=0.5).ema_share is None
+    assert preset("quick", epochs=20).warmup_epochs == preset("quick").warmup_epochs
+
+
+def test_one_average_takes_the_place_of_the_other():
+    assert Recipe(epochs=9, ema_decay=0.9).changed(ema_share=0.1).ema_decay is None
+    assert Recipe(epochs=9, ema_share=0.1).changed(ema_decay=0.9).ema_share is None
 
 
 SCHEDULES = {

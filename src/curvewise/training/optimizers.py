@@ -26,10 +26,11 @@ from curvewise.training.batches import (
     seeded,
     steps_per_epoch,
 )
-from curvewise.training.recipe import Recipe
+from curvewise.training.recipe import Recipe, average_reach
 
 # Floating-point operations of a whole run from which compiling (about a minute) pays on a CPU.
 WORTH_COMPILING = 2e13
+LONGEST_AVERAGE = 0.1  # of the weights, as a share of the run; the paper's is 0.02
 
 
 class SAM(Optimizer):
@@ -157,7 +158,16 @@ class Steps:
         self.steps = recipe.steps or (recipe.epochs or 0) * self.per_epoch
         self.step = 0
         self.tensors = tensors
-        self.average = None if recipe.ema_decay is None else cloned(tensors())
+        reach = average_reach(recipe, self.steps, self.per_epoch)
+        self.average = cloned(tensors()) if reach else None
+        self.averages_steps = recipe.ema_share is not None or recipe.ema_every == "step"
+        self.pull = 1 / max(1.0, reach) if recipe.ema_decay is None else 1 - recipe.ema_decay
+        if reach > self.steps * LONGEST_AVERAGE:
+            warnings.warn(
+                f"the average of the weights reaches back over {reach:.0f} of {self.steps} steps: "
+                f"the model lags behind its training; ema_share = 0.02 is the paper's share",
+                stacklevel=2,
+            )
         noise = seeded(recipe.seed_order, 1 << 32).initial_seed()
         self.generator = torch.Generator(self.device).manual_seed(noise)
 
@@ -188,10 +198,10 @@ class Steps:
         """Count a step that was done; return whether it ended an epoch."""
         self.step += 1
         end_of_epoch = self.step % self.per_epoch == 0
-        if self.average is not None and (end_of_epoch or self.recipe.ema_every == "step"):
+        if self.average is not None and (end_of_epoch or self.averages_steps):
             for name, value in self.tensors().items():
                 if value.is_floating_point():
-                    self.average[name].lerp_(value, 1 - (self.recipe.ema_decay or 0.0))
+                    self.average[name].lerp_(value, self.pull)
                 else:  # a counter
                     self.average[name].copy_(value)
         return end_of_epoch

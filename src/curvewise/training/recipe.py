@@ -24,12 +24,14 @@ class Recipe(BaseModel):
 
     Exactly one of `epochs` and `steps` sets the length. `rho` > 0 wraps the optimiser in SAM.
     `milestones` are epochs (fractions allowed) at which the "step" schedule multiplies the
-    learning rate by `decay`. `ema_decay` keeps a moving average of the weights, updated every
-    step or epoch, which is what the trained model has. `draw` is one lambda a batch (the paper)
-    or one a sample. Every batch holds at least `minority_per_batch` samples of the rarest class,
-    which are repeated within an epoch where there are too few. `input_noise` is the standard
-    deviation of normal noise that is added to what the network takes in, in training only. Seeds
-    are separate for initial weights, batch order (with augmentation and noise) and lambda.
+    learning rate by `decay`. `ema_share` keeps a moving average of the weights that reaches back
+    over this share of the run, and is what the trained model has; `ema_decay`, as in the paper's
+    code, keeps one with this decay every step or epoch, however short the run. `draw` is one
+    lambda a batch (the paper) or one a sample. Every batch holds at least `minority_per_batch`
+    samples of the rarest class, which are repeated within an epoch where there are too few.
+    `input_noise` is the standard deviation of normal noise that is added to what the network takes
+    in, in training only. Seeds are separate for initial weights, batch order (with augmentation
+    and noise) and lambda.
 
     >>> Recipe(epochs=20, lr=0.05).batch_size
     128
@@ -54,6 +56,7 @@ class Recipe(BaseModel):
     clip_norm: float | None = Field(None, gt=0)
     ema_decay: float | None = Field(None, ge=0, lt=1)
     ema_every: Literal["step", "epoch"] = "epoch"
+    ema_share: float | None = Field(None, gt=0, lt=1)
     label_smoothing: float = Field(0.0, ge=0, lt=1)
     draw: Literal["batch", "sample"] = "batch"
     augment: Augmentation = "none"
@@ -86,6 +89,11 @@ class Recipe(BaseModel):
             f"minority_per_batch must be less than batch_size = {self.batch_size}, got "
             f"{self.minority_per_batch}",
         )
+        require(
+            None in (self.ema_decay, self.ema_share),
+            f"one of ema_decay and ema_share can be given, got {self.ema_decay} and "
+            f"{self.ema_share}",
+        )
         milestones = list(self.milestones)
         increasing = milestones == sorted(set(milestones))
         require(increasing, f"milestones must increase, got {milestones}")
@@ -99,9 +107,9 @@ class Recipe(BaseModel):
     @model_serializer(mode="wrap")
     def _plain(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
         """Leave out a setting that came later at its default: older runs keep their identity."""
-        later = ("minority_per_batch", "input_noise")
+        later = ("minority_per_batch", "input_noise", "ema_share")
         settings = serialize(self).items()
-        return {name: value for name, value in settings if name not in later or value != 0}
+        return {name: value for name, value in settings if name not in later or value}
 
     def with_seed(self, seed: int) -> "Recipe":
         """Return the recipe with all three seeds set."""
@@ -110,12 +118,13 @@ class Recipe(BaseModel):
     def changed(self, **settings: Any) -> "Recipe":
         """Return the recipe with some settings replaced, checked again.
 
-        Giving `epochs` takes `steps` out, and the other way round.
+        Giving `epochs` takes `steps` out, and the other way round; so with the two averages.
         """
         old = self.model_dump()
-        for one, other in (("epochs", "steps"), ("steps", "epochs")):
-            if settings.get(one) is not None:
-                old[other] = None
+        for pair in (("epochs", "steps"), ("ema_share", "ema_decay")):
+            for one, other in (pair, pair[::-1]):
+                if settings.get(one) is not None:
+                    old[other] = None
         return Recipe(**{**old, **settings})
 
 
@@ -158,6 +167,20 @@ def learning_rate(recipe: Recipe, step: int, steps: int, steps_per_epoch: int) -
         rate *= (1 + cos(pi * step / steps)) / 2
     warmup = recipe.warmup_epochs * steps_per_epoch
     return rate * min(1.0, (step + 1) / warmup) if warmup else rate
+
+
+def average_reach(recipe: Recipe, steps: int, steps_per_epoch: int) -> float:
+    """Return over how many steps the average of a run's weights reaches back; 0 without one.
+
+    >>> recipe = Recipe(epochs=40, ema_decay=0.9)  # 1 / (1 - 0.9) = 10 epochs
+    >>> round(average_reach(recipe, 400, 10))
+    100
+    >>> average_reach(Recipe(epochs=40, ema_share=0.02), 400, 10)
+    8.0
+    """
+    if recipe.ema_decay is not None:
+        return (steps_per_epoch if recipe.ema_every == "epoch" else 1) / (1 - recipe.ema_decay)
+    return (recipe.ema_share or 0.0) * steps
 
 
 _PAPER: dict[str, Any] = {
@@ -219,8 +242,23 @@ PRESETS: dict[str, dict[str, Any]] = {
 def preset(name: str, **changes: Any) -> Recipe:
     """Return a named recipe, with changes if any.
 
-    >>> preset("paper-cifar", epochs=20, milestones=(16, 18)).weight_decay
-    0.0002
+    What the paper's recipes have at epochs (milestones, warm-up, the average of weights) keeps its
+    share of the run when `epochs` changes.
+
+    >>> short = preset("paper-cifar", epochs=50)
+    >>> short.milestones, short.warmup_epochs, round(short.ema_share, 4)
+    ((40.0, 45.0), 0.5, 0.02)
     """
     require_choice("preset", name, PRESETS)
-    return Recipe(**PRESETS[name]).changed(**changes)
+    whole = Recipe(**PRESETS[name])
+    recipe = whole.changed(**changes)
+    if whole.schedule != "step" or None in (whole.epochs, recipe.epochs):
+        return recipe
+    share = (recipe.epochs or 0) / (whole.epochs or 1)
+    shares: dict[str, Any] = {
+        "milestones": tuple(share * epoch for epoch in whole.milestones),
+        "warmup_epochs": share * whole.warmup_epochs,
+    }
+    if whole.ema_decay is not None and not changes.keys() & {"ema_decay", "ema_every"}:
+        shares["ema_share"] = 1 / (1 - whole.ema_decay) / (whole.epochs or 1)
+    return recipe.changed(**shares | changes) if share != 1 else recipe
