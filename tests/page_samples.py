@@ -51,6 +51,6 @@ def page_input(models: list[dict] | None = None, **changes: object) -> Page:
         "models": frame_of(page_models() if models is None else models),
         "train_counts": {100.0: (811, 8)},
         "copy": CopyTexts("predict {identity} --threshold={threshold}", "at({threshold})"),
-        "provenance": [("command", "curvewise report")],
+        "provenance": {"command": "curvewise report"},
     }
     return Page(**(given | changes))

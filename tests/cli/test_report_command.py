@@ -15,11 +15,11 @@ from sklearn.metrics import roc_auc_score
 
 import curvewise as cw
 from command_line import command, done
+from curvewise.cli.model_page import model_page
+from curvewise.cli.store_page import store_page
 from curvewise.models.evaluate import MeasuredPart, measured_part
 from curvewise.models.predict import at_levels
 from curvewise.report import page
-from curvewise.report.from_model import model_page
-from curvewise.report.from_store import store_page
 from curvewise.sweep.spec import Spec
 from curvewise.sweep.store import Store
 

@@ -45,7 +45,7 @@ def read():
     for model in models:
         model["settings"][EVIL[1]] = EVIL[0]
         model["fill"]["identity"] = EVIL[1]
-    given = page_input(models, task=EVIL[0], class_names=EVIL, provenance=[("command", EVIL[1])])
+    given = page_input(models, task=EVIL[0], class_names=EVIL, provenance={"command": EVIL[1]})
     reader = Reader()
     reader.feed(page_html(given))
     return reader

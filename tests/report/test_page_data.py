@@ -12,7 +12,6 @@ from sklearn.calibration import calibration_curve
 from sklearn.metrics import average_precision_score, brier_score_loss, roc_auc_score, roc_curve
 
 import curvewise as cw
-from curvewise.base.errors import InputError
 from curvewise.report.page_answer import answer, difference, warnings_of
 from curvewise.report.page_data import (
     GRID,
@@ -328,12 +327,3 @@ def test_an_own_point_is_told_and_has_its_corner():
 def test_all_of_it_is_plain_json():
     data = page_data(page_input())
     assert json.loads(json.dumps(data, allow_nan=False)) == data
-
-
-def test_bad_input():
-    with pytest.raises(InputError, match="at least one finished model"):
-        page_input([])
-    with pytest.raises(InputError, match="shape"):
-        page_input([{"method": "VS", "y": [0, 1], "score": [0.5]}])
-    with pytest.raises(InputError, match="one of 8, got number 8"):
-        page_input(own_point=OwnPoint(8, 0.0, "0", "by hand"))

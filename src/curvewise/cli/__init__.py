@@ -1,1 +1,1 @@
-"""The commands: parse, call, print."""
+"""The commands: parse, call, print; and what pages are told of stores and models."""

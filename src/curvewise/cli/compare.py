@@ -9,7 +9,6 @@ from rich.table import Table
 
 from curvewise.base.errors import InputError, require
 from curvewise.base.files import require_folder, require_target
-from curvewise.base.machine import this_command
 from curvewise.cli.options import (
     AsJson,
     Beta,
@@ -73,8 +72,8 @@ def compare(
     task = loaded_task(source, data, beta=beta)
     images = embed is None or task.kind == "image"
     require(images, f"--embed needs images, got {task.name} with {task.kind}")
+    from curvewise.cli.store_page import write_store_report
     from curvewise.paper.compare import compare as read_comparison, comparison_spec
-    from curvewise.report.from_store import write_store_report
     from curvewise.report.page import PAGE
     from curvewise.sweep.run import sweep
     from curvewise.sweep.store import Store
@@ -225,23 +224,19 @@ def report(
 
     plotly_script()  # before a long read of data
     if kind == "store":
-        from curvewise.report.from_store import store_page
+        from curvewise.cli.store_page import store_page
         from curvewise.sweep.store import Store
 
         with Store(file, readonly=True) as opened:
-            page = store_page(opened, sweep=sweep, task=task, beta=beta, command=this_command())
-    elif kind == "table":
-        from curvewise.models.evaluate import scores_in_table
-        from curvewise.report.page_scores import table_page
-
-        target, positive = columns.target, columns.positive
-        scored = scores_in_table(file, target=target, positive=positive, columns=score or [])
-        page = table_page(scored, this_command())
+            page = store_page(opened, sweep=sweep, task=task, beta=beta)
     else:
-        from curvewise.report.from_model import saved_page
+        from curvewise.cli.model_page import saved_page, table_page
 
         with showing() as progress:
-            page = saved_page(file, data, vars(columns), command=this_command(), progress=progress)
+            if kind == "table":
+                page = table_page(file, vars(columns), score or [])
+            else:
+                page = saved_page(file, data, vars(columns), progress)
     write_page(page, out)
     size = out.stat().st_size
     if as_json:

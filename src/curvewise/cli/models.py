@@ -104,8 +104,6 @@ def train(
             f"curvewise: stopped after {outcome.steps} steps; go on with --resume", file=sys.stderr
         )
         raise typer.Exit(130)
-    from curvewise.report.from_model import draw_roc
-
     draw_roc(outcome.test, task.name, out)
     if as_json:
         print_json(outcome.test.numbers)
@@ -156,7 +154,7 @@ def evaluate(
         trained, part.x, part.y, at=at, threshold=threshold, rule=rule, prevalence=prevalence
     )
     if out is not None:
-        from curvewise.report.from_model import draw_roc, write_model_report
+        from curvewise.cli.model_page import write_model_report
 
         out.mkdir(parents=True, exist_ok=True)
         write_json(out / METRICS, measured.numbers)
@@ -244,6 +242,16 @@ def predict(
 def model_file(place: Path) -> Path:
     """Return the model's file; a folder is the one that train wrote."""
     return place / MODEL if place.is_dir() else place
+
+
+def draw_roc(measured: "Evaluation", title: str, folder: Path) -> None:
+    """Draw the ROC curve with the chosen or given operating point as roc.png."""
+    from curvewise.figures.curves import plot_roc
+    from curvewise.figures.sheets import new_axes, save
+
+    axes = new_axes(bare=True)
+    plot_roc({"test": measured.curve}, points=[measured.point], title=title, ax=axes)
+    save(axes, folder / "roc.png")
 
 
 def evaluation_table(measured: "Evaluation", title: str, samples: str) -> Table:

@@ -1,1 +1,1 @@
-"""What one can show: figures and pages."""
+"""The page: one HTML file of models and their scores, and what it says of them."""

@@ -136,7 +136,7 @@ def page_data(page: Page) -> dict[str, Any]:
         "diverged": page.diverged,
         "notes": list(page.notes),
         "copy": {"command": page.copy.command, "python": page.copy.python},
-        "provenance": [list(pair) for pair in page.provenance],
+        "provenance": [[name, text] for name, text in page.provenance.items() if text],
     }
 
 

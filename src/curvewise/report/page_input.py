@@ -7,12 +7,9 @@ from typing import Any, Literal, NamedTuple, get_args
 import numpy as np
 import pandas as pd
 
-from curvewise.base.errors import InputError, require
-
 # What scores are: z1 - z0 of a network, calibrated log-odds, probabilities, or an order only.
 Unit = Literal["logits", "log-odds", "probability", "score"]
 UNITS: tuple[Unit, ...] = get_args(Unit)
-ABSENT = {"beta": None, "seed": 0, "log_odds": None, "seconds": None, "n_train": None}
 
 
 class CopyTexts(NamedTuple):
@@ -49,16 +46,10 @@ def page_models(models: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
     >>> page_models([{"method": "VS", "y": [0, 1], "score": [0.2, 0.7]}])["n_test"].tolist()
     [2]
     """
-    rows = [{**ABSENT, "settings": {}, "fill": {}, **model} for model in models]
-    for row in rows:
-        n = np.shape(row["y"])
-        for name in ("score", "log_odds"):
-            got = np.shape(row[name])
-            if row[name] is not None and got != n:
-                raise InputError(f"{name} of {row['method']!r} must have shape {n}, got {got}")
-        row["n_test"] = len(row["y"])
-    frame = pd.DataFrame(rows)
-    return frame.astype(dict.fromkeys(("beta", "seconds", "n_train"), np.float64) if rows else {})
+    absent: dict[str, Any] = {"beta": None, "seed": 0, "log_odds": None}
+    absent |= {"settings": {}, "fill": {}, "seconds": None, "n_train": None}
+    frame = pd.DataFrame([absent | {"n_test": len(model["y"]), **model} for model in models])
+    return frame.astype(dict.fromkeys(("beta", "seconds", "n_train"), np.float64))
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,15 +75,6 @@ class Page:
     own_point: OwnPoint | None = None
     unit: Unit = "logits"
     reduction: str = "weighted_mean"
-    notes: tuple[str, ...] = ()
+    notes: Sequence[str] = ()
     copy: CopyTexts = field(default_factory=CopyTexts)
-    provenance: Sequence[tuple[str, str]] = ()
-
-    def __post_init__(self) -> None:
-        count = len(self.models)
-        require(count, f"a report needs at least one finished model of {self.task}, got none")
-        if self.own_point is not None and not 0 <= self.own_point.model < count:
-            raise InputError(
-                f"the model of the own point must be one of {count}, got number "
-                f"{self.own_point.model}"
-            )
+    provenance: Mapping[str, str] = field(default_factory=dict)

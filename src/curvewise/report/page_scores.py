@@ -1,6 +1,5 @@
-"""Scores as a page: those of any tool (`write_report`), of a table, of a saved estimator."""
+"""Scores of any tool as a page: `write_report`."""
 
-import json
 from collections.abc import Mapping, Sequence
 from datetime import date
 from pathlib import Path
@@ -11,7 +10,6 @@ from numpy.typing import ArrayLike
 
 from curvewise.base.errors import InputError, require, require_choice
 from curvewise.base.machine import VERSION
-from curvewise.models.evaluate import LabelledScores
 from curvewise.report.page import write_page
 from curvewise.report.page_input import UNITS, CopyTexts, OwnPoint, Page, Unit, page_models
 from curvewise.roc.curve import check_scored
@@ -21,13 +19,6 @@ PYTHON = """import curvewise as cw
 
 # y: labels 0 and 1; score: what {method} says of the same samples
 print(cw.operating_point(y, score, {threshold}, prevalence={prevalence}))
-"""
-ESTIMATOR = """import curvewise as cw
-import pandas as pd
-
-clf = cw.load({file})
-new = pd.read_csv("new.csv")  # the columns that it was fitted on
-print(clf.rare_log_odds(new) >= {{threshold}})
 """
 
 
@@ -65,33 +56,29 @@ def write_report(
     >>> write_report(file, [0, 0, 1, 1], {"forest": [0.1, 0.6, 0.4, 0.9]}).name
     'report.html'
     """
-    written_by = f"curvewise.write_report {VERSION}, {date.today()}"
     page = scores_page(
+        title,
         y,
         scores,
-        unit=unit,
-        title=title,
-        class_names=class_names,
-        point=point,
+        class_names,
+        unit,
+        own_point=None if point is None else _own_point(point),
+        chosen=None if point is None else 0,
         notes=notes,
-        provenance=[("written by", written_by)],
+        provenance={"written by": f"curvewise.write_report {VERSION}, {date.today()}"},
     )
     return write_page(page, Path(path))
 
 
 def scores_page(
+    title: str,
     y: ArrayLike,
     scores: Mapping[str, ArrayLike] | ArrayLike,
-    *,
+    class_names: tuple[str, str],
     unit: Unit | None = None,
-    title: str = "scores",
-    class_names: tuple[str, str] = ("negative", "positive"),
-    point: OperatingPoint | None = None,
-    notes: Sequence[str] = (),
-    copy: CopyTexts | None = None,
-    provenance: Sequence[tuple[str, str]] = (),
+    **about: Any,
 ) -> Page:
-    """Return what the page of `write_report` is made of."""
+    """Return the page of `write_report`; `about` are fields of `Page`."""
     by_name: Mapping[str, Any] = scores if isinstance(scores, Mapping) else {"model": scores}
     require(by_name, "a report needs scores of one method or more, got none")
     checked = {str(name): check_scored(y, values) for name, values in by_name.items()}
@@ -100,21 +87,12 @@ def scores_page(
     require_choice("unit", unit, UNITS)
     require(unit != "probability" or within, "probabilities must lie in [0, 1], got others")
     labels = next(iter(checked.values())).positive.astype(np.int64)
-    return Page(
-        task=title,
-        class_names=class_names,
-        models=page_models(
-            {"method": name, "y": labels, "score": np.asarray(each.score), "fill": {"method": name}}
-            for name, each in checked.items()
-        ),
-        unit=unit,
-        own_point=None if point is None else _own_point(point),
-        chosen=None if point is None else 0,
-        reduction="",
-        notes=tuple(notes),
-        copy=copy or CopyTexts("", PYTHON),
-        provenance=provenance,
-    )
+    models = [
+        {"method": name, "y": labels, "score": np.asarray(each.score), "fill": {"method": name}}
+        for name, each in checked.items()
+    ]
+    about = {"copy": CopyTexts("", PYTHON), **about}
+    return Page(title, class_names, page_models(models), unit=unit, reduction="", **about)
 
 
 def _own_point(point: OperatingPoint) -> OwnPoint:
@@ -123,36 +101,3 @@ def _own_point(point: OperatingPoint) -> OwnPoint:
     text = f"{point.threshold:.6g}"  # "-inf" calls all positive
     rule = point.note.rstrip(".") or "chosen beforehand"
     return OwnPoint(0, point.threshold, text, rule, subject="The operating point")
-
-
-def estimator_page(scored: LabelledScores, file: Path, command: str = "") -> Page:
-    """Return the page of an estimator on all rows of a table, which it must not have seen."""
-    (name,) = scored.scores
-    return scores_page(
-        scored.y,
-        scored.scores,
-        unit="log-odds",
-        title=f"table:{scored.table.name}",
-        class_names=scored.class_names,
-        notes=(
-            f"Measured on all {len(scored.y):,} rows of {scored.table.name}: if the model was "
-            "fitted on some of them, the numbers are too good.",
-        ),
-        copy=CopyTexts("", ESTIMATOR.format(file=json.dumps(str(file)))),
-        provenance=[
-            ("command", command),
-            ("model", f"{file}: {name}"),
-            ("measured on", f"all rows of {scored.table}"),
-        ],
-    )
-
-
-def table_page(scored: LabelledScores, command: str = "") -> Page:
-    """Return the page of a table that has labels and scores of one method or more."""
-    return scores_page(
-        scored.y,
-        scored.scores,
-        title=scored.table.name,
-        class_names=scored.class_names,
-        provenance=[("command", command), ("scores", str(scored.table))],
-    )

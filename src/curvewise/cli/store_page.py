@@ -30,28 +30,16 @@ COMMAND = """# a store keeps scores, not models: {again}, then keep the same FPR
 {train} &&
   curvewise predict {new} --model {folder} --max-fpr {fpr}
 """
-
-
 SAME = "train this one again"
 ALIKE = "train one with its settings (its AUC will differ: sweeps standardise features)"
 
 
 def store_page(
-    store: Store,
-    *,
-    sweep: str | None = None,
-    task: str | None = None,
-    beta: float | None = None,
-    command: str = "",
+    store: Store, *, sweep: str | None = None, task: str | None = None, beta: float | None = None
 ) -> Page:
-    """Return what the page shows of a store; what there are several of must be chosen.
-
-    A sweep and a task are chosen by name. All betas of the task go into the page unless one is
-    chosen.
-    """
+    """Return the page of a store; what there are several of must be chosen, beta may be."""
     sweep = _only("--sweep", sweep, [each.name for each in store.sweeps()], store)
-    tasks = list(dict.fromkeys(record.run.task for record in store.runs(sweep)))
-    task = _only("--task", task, tasks, store)
+    task = _only("--task", task, [record.run.task for record in store.runs(sweep)], store)
     all_betas = list(store.runs(sweep, task=task))
     records = [record for record in all_betas if beta is None or record.run.beta == beta]
     if not records:
@@ -62,7 +50,7 @@ def store_page(
     require(done, f"a report needs a finished run of {task}, got {len(records)} unfinished")
     problems = {record.fingerprint: store.problem(record.fingerprint) for record in done}
     labels = {each: store.labels(each) for each in problems}
-    names = next(iter(problems.values())).class_names
+    names = problems[done[0].fingerprint].class_names
     require(len(names) == 2, f"a report needs two classes, got {len(names)} of {task}")
     first = done[0].run.recipe
     changing = [  # settings of the recipe that differ between runs, seeds aside
@@ -76,6 +64,7 @@ def store_page(
     for record in done:
         run, y, score = record.run, labels[record.fingerprint], store.scores(record.identity)
         counts = problems[record.fingerprint].class_counts
+        changed = {name: run.recipe[name] for name in changing}
         models.append(
             {
                 "method": run.label,
@@ -83,7 +72,8 @@ def store_page(
                 "seed": run.seed,
                 "y": y,
                 "score": score,
-                "settings": run.settings | {name: _plain(run.recipe[name]) for name in changing},
+                "settings": run.settings
+                | {n: v if isinstance(v, int | float) else str(v) for n, v in changed.items()},
                 "log_odds": corrected_scores(run, counts, score, prior=float(np.mean(y == 1))),
                 "fill": {"identity": record.identity, "new": new} | _train(run, record.identity),
                 "seconds": record.seconds,
@@ -96,35 +86,33 @@ def store_page(
         models=page_models(models),
         train_counts={known.beta: known.class_counts for known in problems.values()},
         diverged=len(records) - len(done),
-        copy=CopyTexts(COMMAND, PYTHON.format(store=json.dumps(str(_shown(store.path))))),
-        provenance=_provenance(store, sweep, done, command),
+        copy=CopyTexts(COMMAND, PYTHON.format(store=json.dumps(_shown(store)))),
+        provenance=_provenance(store, sweep, done),
     )
+
+
+def write_store_report(path: Path, store: Store, sweep: str, task: str | None = None) -> list[Path]:
+    """Write the page of a sweep that was just run; without Plotly, say how to have it."""
+    return [write_page(store_page(store, sweep=sweep, task=task), path)] if has_plotly() else []
 
 
 def _only(option: str, wanted: str | None, known: Sequence[str], store: Store) -> str:
     names = list(dict.fromkeys(known))
+    require(names, f"{_shown(store)} must hold runs to report on, it has none")
     if wanted is None and len(names) == 1:
         return names[0]
-    if not names:
-        raise InputError(f"{_shown(store.path)} must hold runs to report on, it has none")
     shown = ", ".join(names[:12]) + (f", ... ({len(names)})" if len(names) > 12 else "")
     if wanted is None:
         raise InputError(f"{option} must choose one of {shown}, got none")
-    if wanted not in names:
-        raise InputError(
-            f"{option} must be one of {shown}, got {wanted!r}{did_you_mean(wanted, names)}"
-        )
+    near = did_you_mean(wanted, names)
+    require(wanted in names, f"{option} must be one of {shown}, got {wanted!r}{near}")
     return wanted
 
 
-def _shown(path: Path) -> Path:
-    """Return a path as seen from here, where it is below here."""
+def _shown(store: Store) -> str:
+    """Return a store's path as seen from here, where it is below here."""
     here = Path.cwd()
-    return path.relative_to(here) if path.is_relative_to(here) else path
-
-
-def _plain(value: Any) -> float | str:
-    return value if isinstance(value, int | float | str) else str(value)
+    return str(store.path.relative_to(here) if store.path.is_relative_to(here) else store.path)
 
 
 def _train(run: PlannedRun, identity: str) -> dict[str, str]:
@@ -135,22 +123,19 @@ def _train(run: PlannedRun, identity: str) -> dict[str, str]:
     """
     if run.method not in TRAINED or run.features or run.network.get("weights"):
         return {}
-    words = ["curvewise", "train", run.task]
-    for option, value in (("--beta", run.beta), ("--seed", run.seed), *run.data.items()):
-        if value is not None:
-            words += [f"--{option.removeprefix('--').replace('_', '-')}", _text(value)]
-    for name in ("omega", "gamma", "tau"):
-        default = {"omega": 0.5}.get(name, 0)
-        words += [f"--{name}", _text(run.settings.get(name, default))]
     network = dict(run.network)
-    if name := network.pop("name", None):
-        words += ["--network", str(name)]
+    options = {"beta": run.beta, "seed": run.seed, **run.data}
+    options |= {name: run.settings.get(name, 0) for name in ("gamma", "tau")}
+    options |= {"omega": run.settings.get("omega", 0.5), "network": network.pop("name", None)}
     changes = {f"network.{name}": value for name, value in network.items()}
     like = base_recipe({}).with_seed(run.seed).model_dump(mode="json")
     changes |= {name: value for name, value in run.recipe.items() if value != like.get(name)}
     for length, other in (("epochs", "steps"), ("steps", "epochs")):
         if changes.get(other) is not None:
             changes.pop(length, None)  # giving one takes the other out
+    words = ["curvewise", "train", run.task]
+    for name, value in options.items():
+        words += [] if value is None else [f"--{name.replace('_', '-')}", _text(value)]
     for name, value in changes.items():
         words += ["--set", f"{name}={_text(value)}"]
     folder = f"out/{run.method}-{identity[:8]}"
@@ -159,44 +144,36 @@ def _train(run: PlannedRun, identity: str) -> dict[str, str]:
 
 
 def _text(value: Any) -> str:
-    if value is None:
-        return "none"
     if isinstance(value, list | tuple):
         return ",".join(map(_text, value))
-    short = f"{value:g}" if isinstance(value, float) else str(value)
-    return short if not isinstance(value, float) or float(short) == value else repr(value)
+    if isinstance(value, float):
+        return repr(value).removesuffix(".0")
+    return "none" if value is None else str(value)
 
 
-def _provenance(
-    store: Store, sweep: str, done: Sequence[Record], command: str
-) -> list[tuple[str, str]]:
+def _provenance(store: Store, sweep: str, done: Sequence[Record]) -> dict[str, str]:
     first = done[0].run
     registered = [each for each in store.sweeps() if each.name == sweep][-1]
     recipe = {name: value for name, value in first.recipe.items() if not name.startswith("seed")}
-    versions = dict.fromkeys(
+    versions = [
         ", ".join(f"{name} {value}" for name, value in (record.versions or {}).items())
         for record in done
-    )
+    ]
     finished = sorted(record.finished for record in done if record.finished)
-    fingerprints = dict.fromkeys(f"seed {r.run.seed}: {r.fingerprint[:16]}" for r in done)
-    about = {
-        "command": command,
-        "store": str(_shown(store.path)),
+    return {
+        "command": this_command(),
+        "store": _shown(store),
         "sweep": f"{sweep}, begun {registered.created}",
         "runs": f"{len(done):,}, finished {finished[0]} to {finished[-1]}" if finished else "",
-        "machine": "; ".join(dict.fromkeys(record.machine for record in done if record.machine)),
-        "versions": "; ".join(filter(None, versions)),
-        "seeds of subsamples": ", ".join(map(str, dict.fromkeys(r.run.seed for r in done))),
-        "data fingerprints": "; ".join(fingerprints),
+        "machine": _distinct([record.machine for record in done]),
+        "versions": _distinct(versions),
+        "seeds of subsamples": _distinct([str(record.run.seed) for record in done], ", "),
+        "data fingerprints": _distinct([f"seed {r.run.seed}: {r.fingerprint[:16]}" for r in done]),
         "network": json.dumps(first.network),
         "features": json.dumps(first.features) if first.features else "as they are",
         "recipe": json.dumps(recipe),
     }
-    return [(name, text) for name, text in about.items() if text]
 
 
-def write_store_report(path: Path, store: Any, sweep: str, task: str | None = None) -> list[Path]:
-    """Write the page of a sweep that was just run; without Plotly, say how to have it."""
-    if not has_plotly():
-        return []
-    return [write_page(store_page(store, sweep=sweep, task=task, command=this_command()), path)]
+def _distinct(texts: Sequence[str], separator: str = "; ") -> str:
+    return separator.join(dict.fromkeys(filter(None, texts)))

@@ -1,22 +1,29 @@
-"""A model file as a page: its scores on a test part, at several lambda if it knows them."""
+"""A page of what a file holds: a model of train at several lambda, an estimator, a table of scores.
+
+Of an estimator and a table the scores are all there is.
+"""
 
 import json
 import shlex
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from curvewise.base.errors import InputError, require
 from curvewise.base.machine import this_command
-from curvewise.figures.curves import plot_roc
-from curvewise.figures.sheets import new_axes, save
-from curvewise.models.evaluate import Evaluation, MeasuredPart, estimator_scores, measured_part
+from curvewise.data.task import Progress
+from curvewise.models.evaluate import (
+    LabelledScores,
+    MeasuredPart,
+    estimator_scores,
+    measured_part,
+    scores_in_table,
+)
 from curvewise.models.operating import threshold_text, trained_point
 from curvewise.models.predict import Levels, at_levels
 from curvewise.models.saving import is_estimator, load
 from curvewise.report.page import PAGE, has_plotly, write_page
 from curvewise.report.page_input import CopyTexts, OwnPoint, Page, page_models
-from curvewise.report.page_scores import estimator_page
+from curvewise.report.page_scores import scores_page
 
 PYTHON = """import curvewise as cw
 from curvewise.models.evaluate import measured_part
@@ -26,15 +33,17 @@ x, y, _ = measured_part(model, {source}{options})  # or samples of your own, pre
 score = model.scores(x{{at}})
 print(cw.operating_point(y, score, {{threshold}}, prevalence={{prevalence}}))
 """
+ESTIMATOR = """import curvewise as cw
+import pandas as pd
+
+clf = cw.load({file})
+new = pd.read_csv("new.csv")  # the columns that it was fitted on
+print(clf.rare_log_odds(new) >= {{threshold}})
+"""
 
 
 def saved_page(
-    file: Path,
-    source: str | None,
-    options: dict[str, Any],
-    *,
-    command: str = "",
-    progress: Callable[[str, int, int], None] | None = None,
+    file: Path, source: str | None, options: dict[str, Any], progress: Progress | None = None
 ) -> Page:
     """Return the page of a file that `save` wrote, on a source or, of a model, on its own data."""
     model = load(file)
@@ -44,7 +53,7 @@ def saved_page(
             require(absent, f"--{option} is for models of train, got an estimator, {file}")
         target, data_dir = options["target"], options["data_dir"]
         scored = estimator_scores(model, source, target=target, data_dir=data_dir)
-        return estimator_page(scored, file, command)
+        return _estimator_page(scored, file)
     measured_on = source or model.record.get("task")
     require(measured_on, f"--data must name what to measure {file} on, got none")
     try:
@@ -53,7 +62,7 @@ def saved_page(
         if source is not None:
             raise
         raise InputError(f"the model's own data cannot be read, give --data: {error}") from None
-    return model_page(at_levels(model, part), file, measured_on, options=options, command=command)
+    return model_page(at_levels(model, part), file, measured_on, options)
 
 
 def write_model_report(
@@ -68,25 +77,11 @@ def write_model_report(
 ) -> None:
     """Write report.html of a model that was just measured; without Plotly, say how to have it."""
     if has_plotly():
-        levels = at_levels(model, part, **at)
-        page = model_page(levels, file, source, options=options, command=this_command())
-        write_page(page, folder / PAGE)
-
-
-def draw_roc(measured: Evaluation, title: str, folder: Path) -> None:
-    """Draw the ROC curve with the chosen or given operating point as roc.png."""
-    axes = new_axes(bare=True)
-    plot_roc({"test": measured.curve}, points=[measured.point], title=title, ax=axes)
-    save(axes, folder / "roc.png")
+        write_page(model_page(at_levels(model, part, **at), file, source, options), folder / PAGE)
 
 
 def model_page(
-    levels: Levels,
-    file: Path,
-    source: str,
-    *,
-    options: dict[str, Any] | None = None,
-    command: str = "",
+    levels: Levels, file: Path, source: str, options: dict[str, Any] | None = None
 ) -> Page:
     """Return what the page shows of a model on the samples of a source.
 
@@ -94,14 +89,12 @@ def model_page(
     that found the samples.
     """
     model, part, varied = levels.model, levels.part, levels.varied
-    fixed = {
-        name: value
-        for name, value in getattr(model.objective, "settings", {}).items()
-        if isinstance(value, int | float)
-    }
+    settings = getattr(model.objective, "settings", {})
+    fixed = {name: value for name, value in settings.items() if isinstance(value, int | float)}
     counts = tuple(int(count) for count in model.class_counts)
     beta = model.record.get("beta")
-    models = page_models(
+    found = zip(levels.values, levels.scores, levels.log_odds, strict=True)
+    models = [
         {
             "method": levels.label,
             "beta": beta,
@@ -113,35 +106,33 @@ def model_page(
             "fill": _fill(varied, value, levels.values[-1]),
             "n_train": sum(counts),
         }
-        for value, score, log_odds in zip(
-            levels.values, levels.scores, levels.log_odds, strict=True
-        )
-    )
+        for value, score, log_odds in found
+    ]
     kept = {key: value for key, value in (options or {}).items() if value is not None}
-    arguments = "".join(f", {key}={_written(value)}" for key, value in kept.items())
+    arguments = [
+        f", {key}={(str(value) if isinstance(value, Path) else value)!r}"
+        for key, value in kept.items()
+    ]
     new = "new.csv" if "encoder" in model.preprocessing else "new.npz"
     new = "new-images" if len(model.spec.in_shape) == 3 else new
+    predict = f"curvewise predict {new} --model {shlex.quote(str(file))}"
+    names = {"file": json.dumps(str(file)), "source": json.dumps(source)}
     return Page(
         task=source,
         class_names=(model.class_names[0], model.class_names[1]),
-        models=models,
+        models=page_models(models),
         train_counts={beta: counts},
         swept=varied,
         chosen=levels.start,
         own_point=_own_point(levels),
         reduction=getattr(model.objective, "reduction", ""),
-        notes=(part.note,) if part.note else (),
+        notes=[part.note] if part.note else [],
         copy=CopyTexts(
-            f"curvewise predict {new} --model {shlex.quote(str(file))}"
-            "{option} --threshold={threshold}\n",
-            PYTHON.format(file=json.dumps(str(file)), source=json.dumps(source), options=arguments),
+            f"{predict}{{option}} --threshold={{threshold}}\n",
+            PYTHON.format(**names, options="".join(arguments)),
         ),
-        provenance=_provenance(levels, file, source, command),
+        provenance=_provenance(levels, file, source),
     )
-
-
-def _written(value: Any) -> str:
-    return repr(str(value)) if isinstance(value, Path) else repr(value)
 
 
 def _own_point(levels: Levels) -> OwnPoint | None:
@@ -166,10 +157,10 @@ def _fill(name: str | None, value: float, top: float) -> dict[str, str]:
     return at | {"option": ""} if value == top else at
 
 
-def _provenance(levels: Levels, file: Path, source: str, command: str) -> list[tuple[str, str]]:
+def _provenance(levels: Levels, file: Path, source: str) -> dict[str, str]:
     model, record = levels.model, levels.model.record
-    about = {
-        "command": command,
+    return {
+        "command": this_command(),
         "model": str(file),
         "trained": f"{record.get('date', '')} on {record.get('task', 'arrays')}".strip(),
         "measured on": source,
@@ -181,4 +172,33 @@ def _provenance(levels: Levels, file: Path, source: str, command: str) -> list[t
         "data fingerprint": str(record.get("data_fingerprint", "")),
         "test digest": str(record.get("test_digest", "")),
     }
-    return [(name, text) for name, text in about.items() if text]
+
+
+def _estimator_page(scored: LabelledScores, file: Path) -> Page:
+    """Return the page of an estimator on all rows of a table, which it must not have seen."""
+    (name,) = scored.scores
+    note = (
+        f"Measured on all {len(scored.y):,} rows of {scored.table.name}: if the model was "
+        "fitted on some of them, the numbers are too good."
+    )
+    where = {"model": f"{file}: {name}", "measured on": f"all rows of {scored.table}"}
+    return scores_page(
+        f"table:{scored.table.name}",
+        scored.y,
+        scored.scores,
+        scored.class_names,
+        "log-odds",
+        notes=[note],
+        copy=CopyTexts("", ESTIMATOR.format(file=json.dumps(str(file)))),
+        provenance={"command": this_command(), **where},
+    )
+
+
+def table_page(file: Path, options: dict[str, Any], columns: list[str]) -> Page:
+    """Return the page of a table that has labels and scores of one method or more."""
+    target, positive = options["target"], options["positive"]
+    scored = scores_in_table(file, target=target, positive=positive, columns=columns)
+    where = {"command": this_command(), "scores": str(scored.table)}
+    return scores_page(
+        scored.table.name, scored.y, scored.scores, scored.class_names, provenance=where
+    )
