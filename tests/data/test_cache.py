@@ -46,21 +46,14 @@ def test_rows_are_the_files_in_order(tmp_path, monkeypatch, workers):
     monkeypatch.setattr(image_files, "processors", lambda: workers)
     files = pictures(tmp_path / "in", 57)[::-1]
     calls = []
-    cached = cached_images(
-        files,
-        4,
-        tmp_path / "out",
-        label="my pictures",
-        progress=lambda *step: calls.append(step),
+    images, broken = cached_images(
+        files, 4, tmp_path / "out", label="my pictures", progress=lambda *step: calls.append(step)
     )
-    assert cached.images.shape == (57, 3, 4, 4)
-    assert cached.images.dtype == np.uint8
-    assert isinstance(cached.images, np.memmap)
-    assert not cached.images.flags.writeable
-    assert numbers(cached.images) == list(range(57))[::-1]
-    assert (cached.images[:, 2] == 7).all()
-    assert cached.kept.tolist() == list(range(57))
-    assert cached.broken == ()
+    assert (images.shape, images.dtype, broken) == ((57, 3, 4, 4), np.uint8, {})
+    assert isinstance(images, np.memmap)
+    assert not images.flags.writeable
+    assert numbers(images) == list(range(57))[::-1]
+    assert (images[:, 2] == 7).all()
     assert calls == [("decoding my pictures", n, 57) for n in (10, 20, 30, 40, 50, 57)]
     (folder,) = (tmp_path / "out").iterdir()
     assert folder.name.startswith("my-pictures-4px-")
@@ -72,10 +65,10 @@ def test_decoded_once_and_again_when_something_changed(tmp_path):
 
     def run(some=files, size=4):
         before = len(calls)
-        cached = cached_images(
+        images, _ = cached_images(
             some, size, tmp_path / "out", progress=lambda *step: calls.append(step)
         )
-        return len(calls) > before, numbers(cached.images)
+        return len(calls) > before, numbers(images)
 
     assert run() == (True, [0, 1, 2, 3, 4])
     assert run() == (False, [0, 1, 2, 3, 4])
@@ -96,10 +89,12 @@ def test_broken_images_are_left_out_and_named_or_too_many(tmp_path):
     kept = [i for i in range(300) if i not in (0, 150, 299)]
     for _ in range(2):  # from the files, then from the cache
         with pytest.warns(UserWarning, match=r"3 of 300 images unreadable: \S+0.png \(the file"):
-            cached = cached_images(files, 4, tmp_path / "out")
-        assert cached.kept.tolist() == numbers(cached.images) == kept
-        assert [path for path, _ in cached.broken] == [str(files[i]) for i in (0, 150, 299)]
-        assert all(reason for _, reason in cached.broken)
+            images, broken = cached_images(files, 4, tmp_path / "out")
+        assert numbers(images) == kept
+        assert {row: path for row, (path, _) in broken.items()} == {
+            row: str(files[row]) for row in (0, 150, 299)
+        }
+        assert all(reason for _, reason in broken.values())
     files[30].write_bytes(b"")
     with pytest.raises(InputError, match=r"at most 1 % .* got 4 of 300 images") as caught:
         cached_images(files, 4, tmp_path / "none")
@@ -120,7 +115,7 @@ def test_an_interrupted_run_leaves_nothing(tmp_path, error):
     with pytest.raises(error):
         cached_images(files, 4, tmp_path / "out", progress=stop)
     assert list((tmp_path / "out").iterdir()) == []
-    assert len(cached_images(files, 4, tmp_path / "out").images) == 40
+    assert len(cached_images(files, 4, tmp_path / "out")[0]) == 40
 
 
 KILLED = """
@@ -146,7 +141,7 @@ def test_a_killed_run_shows_no_cache_and_is_cleared_away_later(tmp_path, moment)
     (left,) = folder.iterdir()
     assert left.name.startswith(".unfinished-" if moment == "pixels" else "images.npy")
     assert [cache.state for cache in find_caches(out)] == ["being written"]
-    assert numbers(cached_images(files, 4, out).images) == list(range(40))
+    assert numbers(cached_images(files, 4, out)[0]) == list(range(40))
     assert left.exists()  # it might be another process at work
     assert [cache.state for cache in find_caches(out)] == ["whole"]
     if moment == "pixels":
@@ -163,10 +158,10 @@ def test_two_at_once_agree(tmp_path):
 
     def other_process(what, done, total):
         if done == 10:
-            inner.append(cached_images(files, 4, tmp_path / "out"))
+            inner.append(cached_images(files, 4, tmp_path / "out")[0])
 
-    outer = cached_images(files, 4, tmp_path / "out", progress=other_process)
-    np.testing.assert_array_equal(outer.images, inner[0].images)
+    outer, _ = cached_images(files, 4, tmp_path / "out", progress=other_process)
+    np.testing.assert_array_equal(outer, inner[0])
     assert len(list((tmp_path / "out").iterdir())) == 1
 
 
@@ -203,10 +198,10 @@ def test_memory_is_bounded(tmp_path):
 
     files = [noisy_jpeg(tmp_path / "in.jpg", seed=0)] * 200
     before, seen = anonymous(), []
-    cached = cached_images(
+    images, _ = cached_images(
         files, 512, tmp_path / "out", progress=lambda *_: seen.append(anonymous())
     )
-    assert cached.images.nbytes > 157e6
+    assert images.nbytes > 157e6
     assert max(seen) - before < 60
 
 

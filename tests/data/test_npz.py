@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from curvewise.base.errors import InputError
-from curvewise.data.npz import npz
+from curvewise.data.tables import npz
 from curvewise.data.task import SourceOptions
 
 RNG = np.random.default_rng(0)

@@ -55,7 +55,7 @@ def test_every_option_reaches_the_source(monkeypatch, tmp_path):
         seen.append((argument, options))
         return digits("8", SourceOptions())
 
-    monkeypatch.setattr("curvewise.data.npz.npz", spy)
+    monkeypatch.setattr("curvewise.data.tables.npz", spy)
     monkeypatch.setattr("curvewise.data.registry.LIMITED", ())
     given = {"seed": 3, "data_dir": str(tmp_path), "cache_dir": tmp_path / "cache"}
     given |= {"image_size": 64, "target": "t", "positive": "p", "group": "g", "progress": print}

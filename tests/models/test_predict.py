@@ -114,8 +114,8 @@ def test_batches_hold_a_few_images_and_lose_no_place(trained, tmp_path, monkeypa
         files[i].write_bytes(b"")
     monkeypatch.setattr(images, "MOST_IMAGES", count)
     batches = list(decoded_batches(files, (3, 16, 16)))
-    assert max(len(batch.reasons) for batch in batches) == min(count, 9)
-    assert [bool(reason) for batch in batches for reason in batch.reasons] == [
+    assert max(len(reasons) for _, reasons in batches) == min(count, 9)
+    assert [bool(reason) for _, reasons in batches for reason in reasons] == [
         i in (0, 4, 5, 8) for i in range(9)
     ]
     monkeypatch.setattr(images, "MOST_IMAGES", 256)
@@ -137,20 +137,20 @@ def test_batches_hold_a_few_images_and_lose_no_place(trained, tmp_path, monkeypa
 def test_the_larger_the_images_the_smaller_the_batch(tmp_path, monkeypatch, size, most):
     monkeypatch.setattr(images, "decode", lambda path, size: np.zeros((3, size, size), np.uint8))
     batches = decoded_batches([tmp_path] * (most + 1), (3, size, size))
-    assert [len(batch.pixels) for batch in batches] == [most, 1]
+    assert [len(pixels) for pixels, _ in batches] == [most, 1]
 
 
 def test_grey_is_pillows_and_keeps_what_is_grey(tmp_path):
     path = noise(tmp_path / "a.png", 0, (20, 20, 3))
-    (batch,) = decoded_batches([path], (1, 20, 20))
+    ((pixels, _),) = decoded_batches([path], (1, 20, 20))
     expected = np.asarray(Image.open(path).convert("L"))
-    assert batch.pixels.shape == (1, 1, 20, 20)
-    np.testing.assert_array_equal(batch.pixels[0, 0], expected)
+    assert pixels.shape == (1, 1, 20, 20)
+    np.testing.assert_array_equal(pixels[0, 0], expected)
     shades = np.arange(256, dtype=np.uint8).reshape(1, 1, 16, 16)
     np.testing.assert_array_equal(grey(shades.repeat(3, axis=1)), shades)
     Image.fromarray(shades[0, 0]).save(tmp_path / "shades.png")
-    (batch,) = decoded_batches([tmp_path / "shades.png"], (1, 16, 16))
-    np.testing.assert_array_equal(batch.pixels, shades)  # a file of the right size stays as it is
+    ((pixels, _),) = decoded_batches([tmp_path / "shades.png"], (1, 16, 16))
+    np.testing.assert_array_equal(pixels, shades)  # a file of the right size stays as it is
 
 
 def test_a_model_of_grey_arrays_scores_colour_files_of_any_size(tmp_path):

@@ -20,11 +20,11 @@ from benchmarks.tabular.measures import Cell
 from benchmarks.tabular.run import cells_of
 
 from curvewise.base.errors import InputError
-from curvewise.data.registry import SOURCES
+from curvewise.data.registry import source_missing
 from curvewise.data.tables import find_keel, read_keel
 from curvewise.data.task import SourceOptions
 
-missing = SOURCES["keel"].missing(SourceOptions())
+missing = source_missing("keel")
 needs_keel = pytest.mark.skipif(missing is not None, reason=str(missing))
 
 

@@ -15,8 +15,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import brier_score_loss, roc_auc_score, roc_curve
 
 from curvewise.base.errors import InputError
-from curvewise.data.registry import SOURCES
-from curvewise.data.task import SourceOptions
+from curvewise.data.registry import source_missing
 
 GENERATOR = np.random.default_rng(0)
 TOY = Dataset(
@@ -142,7 +141,7 @@ def test_a_stopped_run_goes_on_and_a_failed_fit_is_tried_again(toy, tmp_path, mo
 
 @pytest.mark.slow
 def test_processes_measure_the_same():
-    if missing := SOURCES["keel"].missing(SourceOptions()):
+    if missing := source_missing("keel"):
         pytest.skip(missing)
     cells = [Cell("zoo-3", fold, "logistic") for fold in (0, 1)]
     for cell, got in run.in_processes(cells, 1):

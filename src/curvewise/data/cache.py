@@ -43,6 +43,8 @@ NEIGHBOURS = frozenset({"openml"})  # downloads that live beside the decoded ima
 ABANDONED = 3600  # seconds after which an unfinished file that nobody has written to is left over
 DAY = 86_400.0
 
+Broken = dict[int, tuple[str, str]]  # path and reason of files that cannot be read, by place
+
 
 def image_task(
     name: str,
@@ -61,13 +63,13 @@ def image_task(
     that another seed decodes nothing anew.
     """
     size = image_size if options.image_size is None else options.image_size
-    cached = cached_images(
+    images, broken = cached_images(
         table["file"].tolist(), size, options.cache_folder, label=name, progress=options.progress
     )
-    table = table.iloc[cached.kept]
+    table = table.drop(table.index[list(broken)])
     test = table["test"].to_numpy(np.bool_)
     return split_task(
-        cached.images,
+        images,
         table["label"].to_numpy(np.int64),
         (np.flatnonzero(~test), np.flatnonzero(test)),
         groups=table["group"].to_numpy(str) if "group" in table else None,
@@ -80,22 +82,9 @@ def image_task(
             "std": list(IMAGENET_STD),
             "image_size": size,
             "deviations": list(deviations),
-            "broken": [{"file": file, "reason": reason} for file, reason in cached.broken],
+            "broken": [{"file": file, "reason": reason} for file, reason in broken.values()],
         },
     )
-
-
-@dataclass(frozen=True)
-class CachedImages:
-    """Decoded images and where they come from.
-
-    `images` is a read-only memory map, uint8 (n, 3, S, S); row i is file `kept[i]` of the list
-    that was asked for. `broken` holds the skipped files, each with the reason.
-    """
-
-    images: NDArray[np.uint8]
-    kept: NDArray[np.int64]
-    broken: tuple[tuple[str, str], ...]
 
 
 def cached_images(
@@ -105,11 +94,12 @@ def cached_images(
     *,
     label: str = "images",
     progress: Progress | None = None,
-) -> CachedImages:
-    """Return the files as an array of size x size images, decoding them if no cache has them.
+) -> tuple[NDArray[np.uint8], Broken]:
+    """Return a read-only memory map (n, 3, S, S) of the files, decoded if no cache has them.
 
-    An image that cannot be read is named in a warning and skipped; more than 1 % of them is an
-    `InputError`. Memory stays bounded however many files there are.
+    An image that cannot be read is named in a warning and skipped, its place in `files` is among
+    the broken; more than 1 % of them is an `InputError`. Memory stays bounded however many there
+    are.
     """
     size = int(require_number("image_size", size, 1, 8192))
     require(files, f"{label} must have one image or more, got none")
@@ -121,19 +111,19 @@ def cached_images(
             with suppress(OSError):  # the process that wrote it has ended
                 if time.time() - left.stat().st_mtime > ABANDONED:
                     left.unlink()
-        broken: list[tuple[int, str, str]] = []
-        pieces = _decoded(files, size, label, progress, broken)
+        found: list[tuple[int, str, str]] = []
+        pieces = _decoded(files, size, label, progress, found)
         try:
             write_rows(folder / "images.npy", pieces, (len(files), 3, size, size), np.uint8)
-            write_json(folder / INDEX, {"files": len(files), "size": size, "broken": broken})
+            write_json(folder / INDEX, {"files": len(files), "size": size, "broken": found})
         finally:
             with suppress(OSError):  # it goes if it is empty
                 folder.rmdir()
-    cached = _open(folder, len(files), size)
-    if cached.broken:
-        text = broken_text(cached.broken, len(files))
+    images, broken = _open(folder, len(files), size)
+    if broken:
+        text = broken_text([*broken.values()], len(files))
         warnings.warn(f"{label}: {text}, skipped", stacklevel=2)
-    return cached
+    return images, broken
 
 
 def _digest(files: Sequence[Path], size: int) -> str:
@@ -168,7 +158,7 @@ def _decoded(
             progress(f"decoding {label}", done, len(files))
 
 
-def _open(folder: Path, n: int, size: int) -> CachedImages:
+def _open(folder: Path, n: int, size: int) -> tuple[NDArray[np.uint8], Broken]:
     try:
         index = read_json(folder / INDEX)
         broken = {int(row): (str(path), str(reason)) for row, path, reason in index["broken"]}
@@ -180,13 +170,13 @@ def _open(folder: Path, n: int, size: int) -> CachedImages:
         ) from None
     with suppress(OSError):  # a cache may be shared, and not ours to write
         os.utime(folder / INDEX)
-    kept = np.array([row for row in range(n) if row not in broken], dtype=np.int64)
+    whole = n - len(broken)
     require(
-        images.shape == (len(kept), 3, size, size) and images.dtype == np.uint8,
-        f"the cache {folder} must hold {len(kept)} images of {size} px, got shape "
+        images.shape == (whole, 3, size, size) and images.dtype == np.uint8,
+        f"the cache {folder} must hold {whole} images of {size} px, got shape "
         f"{images.shape}: remove it and try again",
     )
-    return CachedImages(images, kept, tuple(broken.values()))
+    return images, broken
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,6 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -56,18 +55,14 @@ def is_image(path: Path, base: Path) -> bool:
     return path.suffix.lower() in SUFFIXES and not hidden and path.is_file()
 
 
-class DecodedBatch(NamedTuple):
-    """Pixels uint8 (k, C, S, S) of the k readable files, and for each file why not, or ""."""
-
-    pixels: NDArray[np.uint8]
-    reasons: list[str]
-
-
-def decoded_batches(files: Sequence[Path], in_shape: Sequence[int]) -> Iterator[DecodedBatch]:
+def decoded_batches(
+    files: Sequence[Path], in_shape: Sequence[int]
+) -> Iterator[tuple[NDArray[np.uint8], list[str]]]:
     """Yield the files in order, decoded by `decode` to a model's `in_shape` (C, S, S).
 
-    For one channel colours become grey. Files are decoded by threads, one a processor, for Pillow
-    decodes outside Python's lock; no more than a batch is in memory at once.
+    A batch is the pixels of the k readable files, uint8 (k, C, S, S), and for each file why not,
+    or "". For one channel colours become grey. Files are decoded by threads, one a processor, for
+    Pillow decodes outside Python's lock; no more than a batch is in memory at once.
     """
     require(
         len(in_shape) == 3 and in_shape[0] in (1, 3) and in_shape[1] == in_shape[2],
@@ -82,7 +77,7 @@ def decoded_batches(files: Sequence[Path], in_shape: Sequence[int]) -> Iterator[
             whole = [result for result in results if not isinstance(result, str)]
             pixels = np.stack(whole) if whole else np.empty((0, 3, size, size), np.uint8)
             reasons = [result if isinstance(result, str) else "" for result in results]
-            yield DecodedBatch(grey(pixels) if channels == 1 else pixels, reasons)
+            yield grey(pixels) if channels == 1 else pixels, reasons
 
 
 def broken_text(broken: Sequence[tuple[str, str]], n: int) -> str:

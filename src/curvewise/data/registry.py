@@ -1,6 +1,5 @@
 """The sources by name: `load_task("cifar10:cat/dog", beta=100)`, and what is there."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
 from os import PathLike
@@ -32,34 +31,10 @@ class Source:
         """What stands before the colon."""
         return self.example.partition(":")[0]
 
-    def load(self, argument: str, options: SourceOptions) -> Task:
-        """Return the task; the module is imported only now."""
-        for name in LIMITED:
-            if (value := getattr(options, name)) is not None and name not in self.takes:
-                option = name.replace("_", "-")
-                raise InputError(f"{self.name} must be read without --{option}, got {str(value)!r}")
-        require(
-            not argument or ":" in self.example,
-            f"{self.name} takes nothing after its name, got {argument!r}",
-        )
-        task = self._function("")(argument, options)
-        assert isinstance(task, Task)
-        return task
-
-    def missing(self, options: SourceOptions) -> str | None:
-        """Return None if its data are there, else how to get them."""
-        try:
-            self._function("_files", lambda _: None)(options)
-        except InputError as error:
-            return str(error)
-        return None
-
-    def _function(self, ending: str, *default: Callable[..., Any]) -> Callable[..., Any]:
+    def function(self, ending: str = "") -> Any:
+        """Return `module.NAME`, with an ending, None if there is none; imported only now."""
         module = import_module(f"curvewise.data.{self.module}")
-        function: Callable[..., Any] = getattr(
-            module, self.name.replace("-", "_") + ending, *default
-        )
-        return function
+        return getattr(module, self.name.replace("-", "_") + ending, None)
 
 
 SOURCES = {
@@ -68,7 +43,10 @@ SOURCES = {
         Source("tables", "digits:8", "8 x 8 handwritten digits, one against the rest"),
         Source("tables", "table:FILE", "a CSV, TSV or Parquet file with --target COLUMN", COLUMNS),
         Source(
-            "npz", "npz:FILE", "arrays x_train, y_train, x_test, y_test, or x and y", ("positive",)
+            "tables",
+            "npz:FILE",
+            "arrays x_train, y_train, x_test, y_test, or x and y",
+            ("positive",),
         ),
         Source(
             "folders", "folder:PATH", "images, one sub-folder a class", ("positive", "image_size")
@@ -119,7 +97,16 @@ def load_task(
     options = SourceOptions(
         data_dir, cache_dir, seed, image_size, target, positive, group, progress
     )
-    task = SOURCES[name].load(argument, options)
+    chosen = SOURCES[name]
+    for setting in LIMITED:
+        if (value := getattr(options, setting)) is not None and setting not in chosen.takes:
+            option = setting.replace("_", "-")
+            raise InputError(f"{name} must be read without --{option}, got {str(value)!r}")
+    require(
+        not argument or ":" in chosen.example,
+        f"{name} takes nothing after its name, got {argument!r}",
+    )
+    task: Task = chosen.function()(argument, options)
     return task if beta is None else task.at_beta(beta, seed=seed)
 
 
@@ -138,4 +125,9 @@ def source_missing(name: str, data_dir: str | PathLike[str] | None = None) -> st
 
     >>> source_missing("digits")
     """
-    return SOURCES[name].missing(SourceOptions(data_dir=data_dir))
+    if (files := SOURCES[name].function("_files")) is not None:
+        try:
+            files(SourceOptions(data_dir=data_dir))
+        except InputError as error:
+            return str(error)
+    return None

@@ -175,11 +175,11 @@ def score_images(
     """
     parts: list[pd.DataFrame] = []
     notes: list[str] = []
-    for batch in decoded_batches(files, scorer.model.spec.in_shape):
-        rows = [len(notes) + row for row, reason in enumerate(batch.reasons) if not reason]
+    for pixels, reasons in decoded_batches(files, scorer.model.spec.in_shape):
+        rows = [len(notes) + row for row, reason in enumerate(reasons) if not reason]
         if rows:
-            parts.append(scorer.columns(batch.pixels).set_axis(rows))
-        notes += batch.reasons
+            parts.append(scorer.columns(pixels).set_axis(rows))
+        notes += reasons
         if progress is not None:
             progress("scoring images", len(notes), len(files))
     broken = [(str(file), note) for file, note in zip(files, notes, strict=True) if note]
