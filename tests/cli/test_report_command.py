@@ -18,7 +18,7 @@ from command_line import command, done
 from curvewise.cli.model_page import model_page
 from curvewise.cli.store_page import store_page
 from curvewise.models.evaluate import MeasuredPart, measured_part
-from curvewise.models.predict import at_levels
+from curvewise.models.predict import Levels
 from curvewise.report import page
 from curvewise.sweep.spec import Spec
 from curvewise.sweep.store import Store
@@ -195,7 +195,7 @@ def operated(**changes):
 
 
 def shown(model, part, **at):
-    return model_page(at_levels(model, part, **at), Path("m"), "digits:8")
+    return model_page(Levels(model, part, **at), Path("m"), "digits:8")
 
 
 def test_probabilities_of_a_model_are_its_own():

@@ -11,7 +11,7 @@ import curvewise as cw
 from command_line import command, done
 from curvewise.data import image_files as images
 from curvewise.data.image_files import decoded_batches, find_images, grey
-from curvewise.models.predict import make_scorer, predict, score_images
+from curvewise.models.predict import Scorer, predict, score_images
 from curvewise.training.model import NetworkSpec
 
 
@@ -103,7 +103,7 @@ def test_broken_images_keep_their_row_without_a_score(trained, tmp_path):
 
 
 def _alone(trained, path):
-    scorer = make_scorer(cw.load(trained / "model" / "model.safetensors"))
+    scorer = Scorer(cw.load(trained / "model" / "model.safetensors"))
     return score_images(scorer, [path])["score"][0]
 
 
@@ -121,7 +121,7 @@ def test_batches_hold_a_few_images_and_lose_no_place(trained, tmp_path, monkeypa
     monkeypatch.setattr(images, "MOST_IMAGES", 256)
     monkeypatch.setattr(images, "BATCH_BYTES", count * 3 * 16 * 16)
     seen = []
-    scorer = make_scorer(cw.load(trained / "model" / "model.safetensors"), calibrated=True)
+    scorer = Scorer(cw.load(trained / "model" / "model.safetensors"), calibrated=True)
     with pytest.warns(UserWarning, match="4 of 9 images unreadable"):
         frame = score_images(scorer, files, lambda *step: seen.append(step))
     assert seen == [("scoring images", min(9, done), 9) for done in range(count, 9 + count, count)]
@@ -194,23 +194,21 @@ def test_images_are_found_in_the_order_of_their_names(tmp_path):
 
 def test_settings_of_a_scorer(trained):
     model = cw.load(trained / "model" / "model.safetensors")
-    assert make_scorer(model).threshold.value == 0
-    assert make_scorer(model, threshold=-1.5).threshold.value == -1.5
+    assert Scorer(model).threshold.value == 0
+    assert Scorer(model, threshold=-1.5).threshold.value == -1.5
     with pytest.raises(cw.InputError, match=r"give --calibrated too, got 0\.1"):
-        make_scorer(model, prior=0.1)
-    assert make_scorer(model, tau=1.0).lam.tolist() == [[1.0]]
-    assert make_scorer(model, tau=3.0, rule={"max_fpr": 0.5}).lam.tolist() == [
-        [3.0]
-    ]  # its own lambda
+        Scorer(model, prior=0.1)
+    assert Scorer(model, tau=1.0).lam.tolist() == [[1.0]]
+    assert Scorer(model, tau=3.0, rule={"max_fpr": 0.5}).lam.tolist() == [[3.0]]  # its own lambda
     model.record.pop("test_roc")
     with pytest.raises(cw.InputError, match="without a test part: give a --threshold"):
-        make_scorer(model, rule={"min_tpr": 0.5})
+        Scorer(model, rule={"min_tpr": 0.5})
     model.objective = cw.FocalLoss()
     with pytest.raises(cw.InputError, match="need the vector-scaling loss, got FocalLoss"):
-        make_scorer(model, calibrated=True)
+        Scorer(model, calibrated=True)
     model.class_names = ("a", "b", "c")
     with pytest.raises(cw.InputError, match="two classes, got 3"):
-        make_scorer(model)
+        Scorer(model)
 
 
 def test_a_model_of_features_has_no_images_to_read(trained, tmp_path):
@@ -266,7 +264,7 @@ def test_thresholds_are_those_of_choose_operating_point(trained):
     for rate in (0.0, 0.01, 0.1, 0.33, 0.5, 0.9, 1.0):
         for rule in ("max_fpr", "min_tpr"):
             point = cw.choose_operating_point(y, score, **{rule: rate})
-            found = make_scorer(model, rule={rule: rate}).threshold.value
+            found = Scorer(model, rule={rule: rate}).threshold.value
             assert found == point.threshold, (rule, rate)
 
 

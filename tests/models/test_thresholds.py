@@ -3,6 +3,7 @@
 import io
 import json
 import math
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -13,7 +14,7 @@ from rich.console import Console
 import curvewise as cw
 from command_line import command, done
 from curvewise.cli.models import evaluation_table
-from curvewise.models.evaluate import evaluation
+from curvewise.models.evaluate import evaluate
 from curvewise.models.operating import short_threshold, threshold_text
 
 ROWS = 400
@@ -133,7 +134,8 @@ def test_the_table_of_an_evaluation_has_the_digits_that_its_calls_need(seed):
     rng = np.random.default_rng(seed)
     y = np.arange(200) % 4 == 0
     score = (5 + rng.normal(size=200) + y).astype(np.float32)
-    result = evaluation(y, score, rule={"max_fpr": 0.1})
+    model = SimpleNamespace(scores=lambda x: x)
+    result = evaluate(model, score, y, rule={"max_fpr": 0.1})
     printed = float(printed_in(evaluation_table(result, "made", "samples"))["chosen on these data"])
     found, known = cw.operating_point(y, score, printed), result.point
     assert (found.tpr, found.fpr) == (known.tpr, known.fpr)

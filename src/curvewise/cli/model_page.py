@@ -18,8 +18,8 @@ from curvewise.models.evaluate import (
     measured_part,
     scores_in_table,
 )
-from curvewise.models.operating import threshold_text, trained_point
-from curvewise.models.predict import Levels, at_levels
+from curvewise.models.operating import rule_text, threshold_text, trained_point
+from curvewise.models.predict import Levels
 from curvewise.models.saving import is_estimator, load
 from curvewise.report.page import PAGE, has_plotly, write_page
 from curvewise.report.page_input import CopyTexts, OwnPoint, Page, page_models
@@ -62,7 +62,7 @@ def saved_page(
         if source is not None:
             raise
         raise InputError(f"the model's own data cannot be read, give --data: {error}") from None
-    return model_page(at_levels(model, part), file, measured_on, options)
+    return model_page(Levels(model, part), file, measured_on, options)
 
 
 def write_model_report(
@@ -77,7 +77,7 @@ def write_model_report(
 ) -> None:
     """Write report.html of a model that was just measured; without Plotly, say how to have it."""
     if has_plotly():
-        write_page(model_page(at_levels(model, part, **at), file, source, options), folder / PAGE)
+        write_page(model_page(Levels(model, part, **at), file, source, options), folder / PAGE)
 
 
 def model_page(
@@ -140,11 +140,11 @@ def _own_point(levels: Levels) -> OwnPoint | None:
     point = trained_point(levels.model)
     if point is None or levels.own is None:
         return None
-    where = f"on the model's {point.measured_on}"
-    if point.measured_on == "test part" and levels.on_test_part:
+    where = f"on the model's {point['measured_on']}"
+    if point["measured_on"] == "test part" and levels.on_test_part:
         where = "on these very samples (expect less on new ones)"
-    rule = f"chosen by train for {point.rule} {where}"
-    return OwnPoint(levels.own, point.threshold, threshold_text(point.threshold), rule)
+    rule = f"chosen by train for {rule_text(point['rule'])} {where}"
+    return OwnPoint(levels.own, point["threshold"], threshold_text(point["threshold"]), rule)
 
 
 def _fill(name: str | None, value: float, top: float) -> dict[str, str]:

@@ -2,7 +2,7 @@
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -34,7 +34,7 @@ class Evaluation:
     curve: RocCurve
     point: OperatingPoint
     numbers: dict[str, Any]
-    origin: str = "given"  # of the threshold: whose choice it is
+    origin: str  # of the threshold: whose choice it is
 
 
 def evaluate(
@@ -47,31 +47,16 @@ def evaluate(
     rule: dict[str, float] | None = None,
     prevalence: float | None = None,
 ) -> Evaluation:
-    """Measure a model on samples, at its own lambda or `at` another.
+    """Measure a model's scores z1 - z0 of samples, at its own lambda or `at` another.
 
-    The threshold is the one given; else of a `rule` on these samples; else the one that train
-    chose, or 0.
+    `rule` is one of max_fpr, min_tpr, cost_ratio for an operating point chosen on these very data,
+    which is why it is labelled so. The threshold metrics are at the `threshold` given, else with a
+    rule at 0 (the paper's t = 0.5), else at the one that train chose, or 0.
     """
     score, origin = model.scores(x, **(at or {})), "given"
     if threshold is None and not rule:
-        threshold, origin = find_threshold(model, lam=model.lam(**(at or {})))
-    measured = evaluation(y, score, threshold=threshold or 0.0, rule=rule, prevalence=prevalence)
-    return replace(measured, origin=origin)
-
-
-def evaluation(
-    y: NDArray[Any],
-    score: NDArray[Any],
-    *,
-    threshold: float = 0.0,
-    rule: dict[str, float] | None = None,
-    prevalence: float | None = None,
-) -> Evaluation:
-    """Measure scores z1 - z0, the threshold metrics at `threshold` (0: the paper's t = 0.5).
-
-    `rule` is one of max_fpr, min_tpr, cost_ratio for an operating point chosen on these very data,
-    which is why it is labelled so.
-    """
+        threshold, origin = find_threshold(model, model.lam(**(at or {})), None, None)
+    threshold = threshold or 0.0
     curve = roc_curve(y, score)
     point = operating_point(y, score, threshold, prevalence=prevalence)
     metrics = asdict(metrics_on_curve(curve, check_scored(y, score), threshold))
@@ -93,7 +78,7 @@ def evaluation(
         chosen = threshold_by_rule(curve, **rule, prevalence=point.prevalence)
         point = operating_point(y, score, chosen, prevalence=prevalence)
         numbers["chosen_on_these_data"] = {"rule": rule, **asdict(point)}
-    return Evaluation(curve, point, numbers)
+    return Evaluation(curve, point, numbers, origin)
 
 
 class MeasuredPart(NamedTuple):
@@ -122,7 +107,7 @@ def measured_part(
         wanted = model.class_names[1]
         fits = positive in (None, wanted)
         require(fits, f"--positive must be the model's own {wanted!r}, got {positive!r}")
-        file = table_file(argument, options.get("data_dir"))
+        file = SourceOptions(data_dir=options.get("data_dir")).find("table:FILE", argument)
         return _table_part(model, file, options.get("target"), seed, trained_seed, all_rows)
     require(not all_rows, f"--all-rows is for tables, got {source}")
     if kind == "folder" and positive is None:
@@ -159,11 +144,6 @@ def _note(model: Model, task: Task, seed: int, trained_seed: int) -> str:
         f"measured on {len(task.y_test)} samples, the test part of {task.name}; the model was "
         "trained on other data"
     )
-
-
-def table_file(argument: str, data_dir: Path | None) -> Path:
-    """Return the file of the source table:ARGUMENT, as given or inside the data folder."""
-    return SourceOptions(data_dir=data_dir).find("table:FILE", argument)
 
 
 def _table_part(
@@ -269,7 +249,7 @@ def estimator_scores(
         )
     n_classes = len(estimator.classes_)
     require(n_classes == 2, f"a report needs two classes, got {n_classes}")
-    table = table_file(name, data_dir)
+    table = SourceOptions(data_dir=data_dir).find("table:FILE", name)
     frame, y, names = labelled_table(table, target, str(estimator.positive_class_))
     log_odds = estimator.rare_log_odds(frame.drop(columns=str(target)))
     return LabelledScores(table, y, {type(estimator).__name__: log_odds}, names)

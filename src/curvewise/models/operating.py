@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from torch import Tensor
 
-from curvewise.base.errors import InputError, require_number
+from curvewise.base.errors import require, require_number
 from curvewise.roc.curve import RocCurve
 from curvewise.roc.operating import threshold_by_rule
 from curvewise.training.model import Model
@@ -23,24 +23,13 @@ class Threshold(NamedTuple):
     origin: str
 
 
-class TrainedPoint(NamedTuple):
-    """The operating point that train chose, as the model remembers it; infinity calls nothing."""
-
-    threshold: float
-    lam: dict[str, float]
-    rule: str
-    measured_on: str
-
-
 def remember_test(model: Model, test: Any, rule: dict[str, float] | None) -> None:
     """Keep in a model's record the curve of its `Evaluation`, and the point that a rule chose."""
     curve, point, part = test.curve, test.point, model.record["measured_on"]
-    # JSON has no infinity: the first threshold becomes None.
-    thresholds = [None, *curve.thresholds[1:].tolist()]
     model.record["test_roc"] = {
         "fpr": curve.fpr.tolist(),
         "tpr": curve.tpr.tolist(),
-        "thresholds": thresholds,
+        "thresholds": [None, *curve.thresholds[1:].tolist()],  # JSON has no infinity, the first
     }
     if not rule:
         return
@@ -60,35 +49,17 @@ def remember_test(model: Model, test: Any, rule: dict[str, float] | None) -> Non
     }
 
 
-def trained_point(model: Model) -> TrainedPoint | None:
-    """Return the operating point that train chose for the model, if it was told to."""
-    stored = model.record.get("operating_point")
-    if stored is None:
-        return None
-    threshold = math.inf if stored["threshold"] is None else float(stored["threshold"])
-    return TrainedPoint(
-        threshold, stored["lambda"], rule_text(stored["rule"]), stored["measured_on"]
-    )
+def trained_point(model: Model) -> dict[str, Any] | None:
+    """Return what `remember_test` kept of the operating point that train chose, if it did.
 
-
-def tested_curve(model: Model) -> RocCurve:
-    """Return the ROC curve on the model's test part, which `remember_test` kept in its record."""
-    stored = model.record.get("test_roc")
-    if stored is None:
-        raise InputError(
-            "--max-fpr and --min-tpr need a model that was tested by curvewise train, got one "
-            "without a test part: give a --threshold"
-        )
-    thresholds = np.array([math.inf, *stored["thresholds"][1:]])
-    return RocCurve(np.array(stored["fpr"]), np.array(stored["tpr"]), thresholds)
+    Its threshold is infinity where nothing is called positive.
+    """
+    point: dict[str, Any] | None = model.record.get("operating_point")
+    return {**point, "threshold": math.inf} if point and point["threshold"] is None else point
 
 
 def find_threshold(
-    model: Model,
-    *,
-    lam: Tensor | None = None,
-    threshold: float | None = None,
-    rule: dict[str, float] | None = None,
+    model: Model, lam: Tensor, threshold: float | None, rule: dict[str, float] | None
 ) -> Threshold:
     """Return the threshold that is given, or of a rule; else the one that training chose, or 0.
 
@@ -97,25 +68,33 @@ def find_threshold(
     """
     if threshold is not None:
         return Threshold(require_number("threshold", threshold, -math.inf), "given")
-    own_lambda = lam is None or lam.tolist() == model.lam().tolist()
+    own_lambda = lam.tolist() == model.lam().tolist()
+    tested: Any = model.record.get("test_roc")
     if rule:
-        if not own_lambda:
-            raise InputError(
-                "--max-fpr and --min-tpr know thresholds at the model's own lambda, got --tau "
-                "too: choose a --threshold by curvewise evaluate"
-            )
+        require(
+            own_lambda,
+            "--max-fpr and --min-tpr know thresholds at the model's own lambda, got --tau too: "
+            "choose a --threshold by curvewise evaluate",
+        )
+        require(
+            tested,
+            "--max-fpr and --min-tpr need a model that was tested by curvewise train, got one "
+            "without a test part: give a --threshold",
+        )
+        thresholds = np.array([math.inf, *tested["thresholds"][1:]])
+        curve = RocCurve(np.array(tested["fpr"]), np.array(tested["tpr"]), thresholds)
         part = model.record.get("measured_on", "test part")
-        value = short_threshold(threshold_by_rule(tested_curve(model), **rule))
+        value = short_threshold(threshold_by_rule(curve, **rule))
         return Threshold(value, f"{rule_text(rule)} on the model's {part}")
     point = trained_point(model)
     if point is None:
-        hint = "--max-fpr" if "test_roc" in model.record else "--threshold"
+        hint = "--max-fpr" if tested else "--threshold"
         at = _text(own_lambda_values(model))
         return Threshold(0.0, f"the default{' at ' * bool(at)}{at}; {hint} chooses another")
-    origin = f"{point.rule} on the model's {point.measured_on}, by train"
+    origin = f"{rule_text(point['rule'])} on the model's {point['measured_on']}, by train"
     if not own_lambda:
-        return Threshold(0.0, f"the default; that of {origin} is for {_text(point.lam)}")
-    return Threshold(short_threshold(point.threshold), origin)
+        return Threshold(0.0, f"the default; that of {origin} is for {_text(point['lambda'])}")
+    return Threshold(short_threshold(point["threshold"]), origin)
 
 
 def own_lambda_values(model: Model) -> dict[str, float]:

@@ -2,7 +2,6 @@
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +9,6 @@ import numpy as np
 import pandas as pd
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from curvewise.base.errors import InputError, require, require_open
 from curvewise.base.files import whole_file
@@ -21,22 +19,48 @@ from curvewise.data.task import Progress, arrays_digest
 from curvewise.losses.family import LossFamily
 from curvewise.losses.landscape import calibrated_log_odds, calibrated_probability
 from curvewise.models.evaluate import MeasuredPart
-from curvewise.models.operating import Threshold, find_threshold, trained_point
+from curvewise.models.operating import find_threshold, trained_point
 from curvewise.models.saving import load_model
 from curvewise.training.model import Model, logits_at
 
 LEVELS = 7  # of the paper's range of tau, 0 to 3: every half
 
 
-@dataclass(frozen=True)
 class Scorer:
-    """A model at one lambda (1, d), with the threshold of its calls."""
+    """A model at one lambda (1, d), with the threshold of its calls.
 
-    model: Model
-    lam: Tensor
-    threshold: Threshold
-    calibrated: bool
-    prior: float | None
+    All that is wrong with its settings is said before any work. A sample is called positive if its
+    score reaches `threshold`, or the one of a `rule` (max_fpr or min_tpr) on the model's test part;
+    without either, what training chose, or 0 (the paper's t = 0.5). `prior` is the share of
+    positives to expect in calibrated probabilities.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        *,
+        tau: float | None = None,
+        threshold: float | None = None,
+        rule: dict[str, float] | None = None,
+        calibrated: bool = False,
+        prior: float | None = None,
+    ) -> None:
+        n_classes = len(model.class_names)
+        require(n_classes == 2, f"predict needs a model of two classes, got {n_classes}")
+        if prior is not None:
+            sentence = f"--prior is for probabilities: give --calibrated too, got {prior:g} alone"
+            require(calibrated, sentence)
+            require_open("prior", prior, 0, 1)
+        self.model, self.prior = model, prior
+        self.lam = model.lam(**({} if tau is None else {"tau": tau}))
+        self.threshold = find_threshold(model, self.lam, threshold, rule)
+        self.calibration = model.calibration(self.lam[0]) if calibrated else None
+        if calibrated and getattr(model.objective, "reduction", "") == "weighted_mean":
+            warnings.warn(
+                "this model's probabilities are biased, by training with the reduction "
+                "weighted_mean; to trust them, train with --reduction expected_mean",
+                stacklevel=2,
+            )
 
     def columns(self, x: NDArray[Any]) -> pd.DataFrame:
         """Return score (z1 - z0), positive (0 or 1), class and perhaps probability of samples."""
@@ -51,51 +75,10 @@ class Scorer:
             "positive": called.astype(int),
             "class": np.where(called, positive, negative),
         }
-        if self.calibrated:
-            assert isinstance(self.model.objective, LossFamily)
-            columns["probability"] = calibrated_probability(
-                logits,
-                class_counts=self.model.class_counts,
-                prior=self.prior,
-                **self.model.objective.hyperparameters(self.lam[0]),
-            ).numpy()
+        if self.calibration is not None:
+            probability = calibrated_probability(logits, prior=self.prior, **self.calibration)
+            columns["probability"] = probability.numpy()
         return pd.DataFrame(columns)
-
-
-def make_scorer(
-    model: Model,
-    *,
-    tau: float | None = None,
-    threshold: float | None = None,
-    rule: dict[str, float] | None = None,
-    calibrated: bool = False,
-    prior: float | None = None,
-) -> Scorer:
-    """Return the scorer of these settings; all that is wrong with them is said before any work.
-
-    A sample is called positive if its score reaches `threshold`, or the one of a `rule` (max_fpr
-    or min_tpr) on the model's test part; without either, what training chose, or 0 (the paper's
-    t = 0.5). `prior` is the share of positives to expect in calibrated
-    probabilities.
-    """
-    objective, n_classes = model.objective, len(model.class_names)
-    require(n_classes == 2, f"predict needs a model of two classes, got {n_classes}")
-    if prior is not None:
-        sentence = f"--prior is for probabilities: give --calibrated too, got {prior:g} alone"
-        require(calibrated, sentence)
-        require_open("prior", prior, 0, 1)
-    lam = model.lam(**({} if tau is None else {"tau": tau}))
-    calls = find_threshold(model, lam=lam, threshold=threshold, rule=rule)
-    if calibrated and not isinstance(objective, LossFamily):
-        kind = type(objective).__name__
-        raise InputError(f"calibrated probabilities need the vector-scaling loss, got {kind}")
-    if calibrated and getattr(objective, "reduction", "") == "weighted_mean":
-        warnings.warn(
-            "this model's probabilities are biased, by training with the reduction weighted_mean; "
-            "to trust them, train with --reduction expected_mean",
-            stacklevel=2,
-        )
-    return Scorer(model, lam, calls, calibrated, prior)
 
 
 def predict(
@@ -108,11 +91,11 @@ def predict(
 ) -> dict[str, Any]:
     """Score a table's rows, image files and folders of them, or an npz file, into a CSV file.
 
-    Which of these it is, is the model's. `settings` are those of `make_scorer`. One row comes
+    Which of these it is, is the model's. `settings` are those of `Scorer`. One row comes
     out for each that goes in; of an image that cannot be read, it says why and has no score.
     Returns a summary, ready for JSON.
     """
-    scorer = make_scorer(load_model(model_file), **settings)
+    scorer = Scorer(load_model(model_file), **settings)
     if [path.suffix.lower() for path in inputs] == [".npz"]:
         frame = score_arrays(scorer, inputs[0])
     elif len(scorer.model.spec.in_shape) == 3:
@@ -195,23 +178,39 @@ def score_images(
     return frame.assign(note=notes)
 
 
-@dataclass(frozen=True)
 class Levels:
     """A model on a part at several lambda: values of what is `varied`, the rest at its top.
+
+    These are seven of tau, if that was drawn, or of what is `chosen`: one value to begin with, by
+    default the top. A model that was trained with nothing drawn is scored once.
 
     Scores are (n_values, n), calibrated log-odds (n,) for each value, None where there are none.
     `start` is the place of the value that was asked for, `own` that of the lambda for which train
     chose an operating point, if it is among them.
     """
 
-    model: Model
-    part: MeasuredPart
-    varied: str | None
-    values: list[float]
-    start: int
-    own: int | None
-    scores: NDArray[Any]
-    log_odds: list[NDArray[Any] | None]
+    def __init__(self, model: Model, part: MeasuredPart, **chosen: float) -> None:
+        n_classes, objective = len(model.class_names), model.objective
+        require(n_classes == 2, f"a report needs two classes, got {n_classes} of the model")
+        self.model, self.part = model, part
+        ranges = dict(zip(objective.drawn, getattr(objective, "ranges", ()), strict=True))
+        self.varied: str | None = None
+        self.values, lams = [0.0], model.lam()
+        if ranges:
+            varied = "tau" if "tau" in ranges else next(iter(ranges))
+            self.varied = varied = next(iter(chosen), varied)
+            low, high = ranges[varied]
+            spread = {round(float(value), 6) for value in np.linspace(low, high, LEVELS)}
+            self.values = sorted(spread | set(chosen.values()))
+            lams = torch.cat([model.lam(**{varied: value}) for value in self.values])
+        self.start = self.values.index(next(iter(chosen.values()), max(self.values)))
+        self.own = _own_level(model, lams)
+        logits = logits_at(model.network, part.x, lams, normalization=model.normalization)
+        if self.own is not None:  # to the last bit as predict scores: its threshold is one of these
+            logits[self.own] = model.logits(part.x)
+        self.scores: NDArray[Any] = (logits[..., 1] - logits[..., 0]).numpy()
+        pairs = zip(logits, lams, strict=True)
+        self.log_odds = [_corrected(model, *pair, part.y) for pair in pairs]
 
     @property
     def label(self) -> str:
@@ -226,44 +225,12 @@ class Levels:
         return bool(self.model.record.get("test_digest") == arrays_digest(self.part.x, self.part.y))
 
 
-def at_levels(model: Model, part: MeasuredPart, **chosen: float) -> Levels:
-    """Score a model at seven values of what was drawn: of tau, if that was, or of what is chosen.
-
-    `chosen` is one value to begin with, by default the top. A model that was trained with nothing
-    drawn is scored once.
-    """
-    n_classes = len(model.class_names)
-    require(n_classes == 2, f"a report needs two classes, got {n_classes} of the model")
-    ranges = dict(zip(model.objective.drawn, getattr(model.objective, "ranges", ()), strict=True))
-    varied, values, lams = None, [0.0], model.lam()
-    if ranges:
-        varied = next(iter(chosen), "tau" if "tau" in ranges else next(iter(ranges)))
-        low, high = ranges[varied]
-        spread = {round(float(value), 6) for value in np.linspace(low, high, LEVELS)}
-        values = sorted(spread | set(chosen.values()))
-        lams = torch.cat([model.lam(**{varied: value}) for value in values])
-    logits = logits_at(model.network, part.x, lams, normalization=model.normalization)
-    own = _own_level(model, lams)
-    if own is not None:  # to the last bit as predict scores, which decides at the threshold itself
-        logits[own] = model.logits(part.x)
-    return Levels(
-        model=model,
-        part=part,
-        varied=varied,
-        values=values,
-        start=values.index(next(iter(chosen.values()), max(values))),
-        own=own,
-        scores=(logits[..., 1] - logits[..., 0]).numpy(),
-        log_odds=[_corrected(model, *pair, part.y) for pair in zip(logits, lams, strict=True)],
-    )
-
-
 def _own_level(model: Model, lams: torch.Tensor) -> int | None:
     """Return which of lams (n_lambda, d) is that of the point that train chose, if any is."""
     point = trained_point(model)
     if point is None:
         return None
-    at = torch.tensor([float(point.lam[name]) for name in model.objective.drawn])
+    at = torch.tensor([float(point["lambda"][name]) for name in model.objective.drawn])
     same = [k for k, lam in enumerate(lams) if torch.allclose(lam.cpu(), at.to(lam), atol=1e-5)]
     return same[0] if same else None
 
@@ -271,15 +238,9 @@ def _own_level(model: Model, lams: torch.Tensor) -> int | None:
 def _corrected(
     model: Model, logits: torch.Tensor, lam: torch.Tensor, y: NDArray[np.int64]
 ) -> NDArray[Any] | None:
-    """Return calibrated log-odds at the share of positives among y, None for other losses."""
-    if not isinstance(model.objective, LossFamily):
-        return None
-    values = model.objective.hyperparameters(lam)
-    share = float(np.mean(y == 1))
+    """Return calibrated log-odds at the share of positives among y, None where there are none."""
     try:
-        log_odds = calibrated_log_odds(
-            logits, class_counts=model.class_counts, prior=share, **values
-        )
-    except InputError:  # a class without weight has no probability
+        settings = model.calibration(lam)
+        return calibrated_log_odds(logits, prior=float(np.mean(y == 1)), **settings).numpy()
+    except InputError:  # another loss, or a class without weight, which has no probability
         return None
-    return log_odds.numpy()

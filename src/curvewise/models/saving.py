@@ -35,9 +35,8 @@ def save(model: Model | FamilyClassifier, path: str | Path) -> Path:
     if isinstance(model, FamilyClassifier):
         parts, rest = to_parts(model)
         return write_tensors(path, parts, {"kind": "estimator", **rest})
-    raise InputError(
-        f"save takes a Model, an LCTClassifier or a VSClassifier, got {type(model).__name__}"
-    )
+    kind = type(model).__name__
+    raise InputError(f"save takes a Model, an LCTClassifier or a VSClassifier, got {kind}")
 
 
 def _model_parts(model: Model) -> tuple[dict[str, Tensor], dict[str, Any]]:
@@ -75,19 +74,16 @@ def load_model(path: str | Path) -> Model:
 
 
 def _model(tensors: Mapping[str, Tensor], about: Mapping[str, Any]) -> Model:
-    spec = about["network"]
-    network_spec = NetworkSpec(
-        spec["name"], tuple(spec["in_shape"]), spec["n_classes"], dict(spec["options"])
-    )
+    spec = NetworkSpec(**about["network"] | {"in_shape": tuple(about["network"]["in_shape"])})
     objective, recipe = build_objective(about["objective"]), Recipe(**about["recipe"])
-    network = conditioned(network_spec.build(seed=0), objective, recipe)
+    network = conditioned(spec.build(seed=0), objective, recipe)
     network.load_state_dict(_within(tensors, "network."))
     if isinstance(objective, nn.Module):
         objective.load_state_dict(_within(tensors, "objective."))
     scale = about["normalization"]
     return Model(
         network=network.eval(),
-        spec=network_spec,
+        spec=spec,
         objective=objective,
         recipe=recipe,
         class_names=tuple(about["class_names"]),

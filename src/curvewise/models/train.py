@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ from curvewise.models import METRICS, MODEL, RUN, STATE
 from curvewise.models.evaluate import Evaluation, evaluate
 from curvewise.models.operating import remember_test
 from curvewise.models.saving import load_state, save, save_state
-from curvewise.training.loop import Fitted, Progress, TrainingState, fit
+from curvewise.training.loop import Progress, TrainingState, fit
 from curvewise.training.model import Model, NetworkSpec
 from curvewise.training.recipe import Recipe
 
@@ -78,10 +78,9 @@ def train(
     """
     images = recipe.augment == "none" or task.kind == "image"
     require(images, f"augment = {recipe.augment} needs images, got {task.name}")
-    record = {"seed": seed, "test_digest": task.test_digest, "measured_on": "test part"}
+    test_digest = task.test_digest
     if validation is not None:
         task = task.with_validation(validation, seed=seed or 0)
-        record["measured_on"] = "validation part"
     name = network or ("mlp" if task.kind == "features" else "small-cnn")
     shape = tuple(task.x_train.shape[1:])
     spec = NetworkSpec(name, shape, len(task.class_names), network_options or {})
@@ -92,8 +91,21 @@ def train(
         "network": [spec.name, list(spec.in_shape), spec.n_classes, spec.options],
         "objective": describe_objective(objective),
     }
-    job = _Job(folder, identity, save_minutes, on_progress)
-    with job.working(resume=resume) as state:
+    last_kept = time.monotonic()
+
+    def keep(state: TrainingState) -> None:
+        write_json(folder / RUN, identity)
+        save_state(state, folder / STATE)
+
+    def step(progress: Progress) -> None:
+        nonlocal last_kept
+        if on_progress is not None:
+            on_progress(progress)
+        if time.monotonic() - last_kept > 60 * save_minutes:
+            keep(progress.state())
+            last_kept = time.monotonic()
+
+    with _made(folder):
         fitted = fit(
             body,
             objective,
@@ -101,11 +113,11 @@ def train(
             task.y_train,
             recipe,
             normalization=scale,
-            state=state,
-            on_progress=job.step,
+            state=_begun(folder, identity) if resume else None,
+            on_progress=step,
         )
     if not fitted.finished:
-        job.keep(fitted.state)
+        keep(fitted.state)
         return Outcome(fitted.steps)
     model = Model(
         network=fitted.network,
@@ -116,7 +128,21 @@ def train(
         class_counts=fitted.class_counts,
         normalization=scale,
         preprocessing=task.details,
-        record=_record(task, fitted) | {"not_loaded": untouched} | record,
+        record={
+            "task": task.name,
+            "data_fingerprint": task.fingerprint,
+            "beta": task.beta,
+            "epoch_losses": fitted.epoch_losses,
+            "steps": fitted.steps,
+            "seconds": fitted.seconds,
+            "compiled": fitted.compiled,
+            "date": f"{date.today()}",
+            "versions": versions(),
+            "not_loaded": untouched,
+            "seed": seed,
+            "test_digest": test_digest,
+            "measured_on": "test part" if validation is None else "validation part",
+        },
     )
     test = evaluate(model, task.x_test, task.y_test, rule=rule)
     remember_test(model, test, rule)
@@ -127,70 +153,33 @@ def train(
     return Outcome(fitted.steps, model, test)
 
 
-def _record(task: Task, fitted: Fitted) -> dict[str, Any]:
-    return {
-        "task": task.name,
-        "data_fingerprint": task.fingerprint,
-        "beta": task.beta,
-        "epoch_losses": fitted.epoch_losses,
-        "steps": fitted.steps,
-        "seconds": fitted.seconds,
-        "compiled": fitted.compiled,
-        "date": f"{date.today()}",
-        "versions": versions(),
-    }
+@contextmanager
+def _made(folder: Path) -> Iterator[None]:
+    """Make a folder to train in; work that fails and leaves no state leaves no folder."""
+    created = [place for place in (folder, *folder.parents) if not place.exists()]
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"{folder} cannot be made into a folder: {error.strerror}") from None
+    try:
+        yield
+    except BaseException:
+        if not (folder / STATE).exists():
+            (folder / RUN).unlink(missing_ok=True)
+        with suppress(OSError):  # one that is not empty stays
+            for place in created:
+                place.rmdir()
+        raise
 
 
-@dataclass
-class _Job:
-    """A folder in which a model is trained: the state of the run, and a note of what it is of."""
-
-    folder: Path
-    identity: dict[str, Any]
-    minutes: float
-    on_progress: Callable[[Progress], None] | None
-    last_kept: float = field(default_factory=time.monotonic)
-
-    @contextmanager
-    def working(self, *, resume: bool) -> Iterator[TrainingState | None]:
-        """Make the folder and read its state; work that fails and leaves none leaves no folder."""
-        created = [place for place in (self.folder, *self.folder.parents) if not place.exists()]
-        try:
-            self.folder.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            reason = error.strerror
-            raise InputError(f"{self.folder} cannot be made into a folder: {reason}") from None
-        try:
-            yield self._begun() if resume else None
-        except BaseException:
-            if not (self.folder / STATE).exists():
-                (self.folder / RUN).unlink(missing_ok=True)
-            with suppress(OSError):  # one that is not empty stays
-                for place in created:
-                    place.rmdir()
-            raise
-
-    def _begun(self) -> TrainingState:
-        """Return the state to go on from, if the note beside it is of the same run."""
-        note = self.folder / RUN
-        begun = read_json(note) if note.exists() else self.identity
-        changed = [name for name, value in self.identity.items() if begun.get(name) != value]
-        if changed:
-            raise InputError(
-                f"the run in {self.folder} can be resumed only with the {' and '.join(changed)} it "
-                f"was started with{' (source, --seed, --beta)' * ('data' in changed)}, got another"
-            )
-        return load_state(self.folder / STATE)
-
-    def step(self, progress: Progress) -> None:
-        """Tell of a step, and keep the state every so many minutes."""
-        if self.on_progress is not None:
-            self.on_progress(progress)
-        if time.monotonic() - self.last_kept > 60 * self.minutes:
-            self.keep(progress.state())
-            self.last_kept = time.monotonic()
-
-    def keep(self, state: TrainingState) -> None:
-        """Write the note and the state."""
-        write_json(self.folder / RUN, self.identity)
-        save_state(state, self.folder / STATE)
+def _begun(folder: Path, identity: dict[str, Any]) -> TrainingState:
+    """Return the state to go on from, if the note beside it is of the same run."""
+    note = folder / RUN
+    begun = read_json(note) if note.exists() else identity
+    changed = [name for name, value in identity.items() if begun.get(name) != value]
+    require(
+        not changed,
+        f"the run in {folder} can be resumed only with the {' and '.join(changed)} it was started "
+        f"with{' (source, --seed, --beta)' * ('data' in changed)}, got another",
+    )
+    return load_state(folder / STATE)

@@ -107,13 +107,15 @@ class Model:
         self, x: Array, *, prior: float | None = None, **values: float
     ) -> NDArray[Any]:
         """Return calibrated P(class 1), (n,), for the training prior or another one."""
+        settings = self.calibration(self.lam(**values)[0])
+        return calibrated_probability(self.logits(x, **values), prior=prior, **settings).numpy()
+
+    def calibration(self, lam: Tensor) -> dict[str, Any]:
+        """Return what `calibrated_log_odds` must be told of the loss at lambda (d,)."""
         if not isinstance(self.objective, LossFamily):
             kind = type(self.objective).__name__
             raise InputError(f"calibrated probabilities need the vector-scaling loss, got {kind}")
-        settings = self.objective.hyperparameters(self.lam(**values)[0])
-        return calibrated_probability(
-            self.logits(x, **values), class_counts=self.class_counts, prior=prior, **settings
-        ).numpy()
+        return {"class_counts": self.class_counts, **self.objective.hyperparameters(lam)}
 
 
 @torch.no_grad()
