@@ -1,12 +1,14 @@
 """Folders of images and Dogs vs. Cats, generated and real."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from image_samples import class_folders, picture, unpack
 
 from curvewise.base.errors import InputError
 from curvewise.data import folders
-from curvewise.data.folders import choose_per_class, dogs_vs_cats, folder
+from curvewise.data.folders import dogs_vs_cats, folder
 from curvewise.data.task import SourceOptions
 
 
@@ -86,8 +88,8 @@ def test_zero_bytes_among_many_is_skipped_and_among_few_an_error(tmp_path, optio
 def test_generated_dogs_vs_cats(options, monkeypatch, place):
     monkeypatch.setattr(folders, "VALIDATION_SAMPLES", 3)
     for number in range(12):
-        picture(options.data_folder / place / f"cat.{number}.jpg", (0, 0, 0))
-        picture(options.data_folder / place / f"dog.{number}.jpg", (255, 255, 255))
+        picture(options.data_folder / place / f"cat.{number}.jpg", (0, 0, 20 * number))
+        picture(options.data_folder / place / f"dog.{number}.jpg", (255, 255, 20 * number))
     picture(options.data_folder / place / "cat.copy.jpg", (0, 0, 0))
     task = dogs_vs_cats("", options)
     assert task.class_names == ("cat", "dog")
@@ -98,17 +100,12 @@ def test_generated_dogs_vs_cats(options, monkeypatch, place):
         "there are 12 cat images here, the complete source has 12,500"
     )
     assert task.details["deviations"][-1].startswith("images are resized to 8 px")
-
-
-def test_choose_per_class_is_a_draw_by_seed():
-    y = np.array([0, 1] * 50)
-    rows = choose_per_class(y, 20, seed=3)
-    assert np.bincount(y[rows]).tolist() == [20, 20]
-    assert rows.tolist() == sorted(set(rows.tolist()))
-    np.testing.assert_array_equal(rows, choose_per_class(y, 20, seed=3))
-    assert not np.array_equal(rows, choose_per_class(y, 20, seed=4))
-    with pytest.raises(InputError, match="more than the 50 samples of the test part, got 50"):
-        choose_per_class(y, 50, seed=0)
+    tested = sorted(task.x_test[:, 2, 0, 0].tolist())
+    other = dogs_vs_cats("", replace(options, seed=1))
+    assert sorted(other.x_test[:, 2, 0, 0].tolist()) != tested
+    monkeypatch.setattr(folders, "VALIDATION_SAMPLES", 12)
+    with pytest.raises(InputError, match="more than the 12 samples of the test part, got 12 of"):
+        dogs_vs_cats("", options)
 
 
 def test_real_dogs_vs_cats(tmp_path_factory):

@@ -10,7 +10,7 @@ from PIL import Image
 import curvewise as cw
 from command_line import command, done
 from curvewise.data import image_files as images
-from curvewise.data.image_files import decoded_batches, find_images, grey
+from curvewise.data.image_files import decoded_batches, find_images
 from curvewise.models.predict import Scorer, predict, score_images
 from curvewise.training.model import NetworkSpec
 
@@ -135,19 +135,19 @@ def test_batches_hold_a_few_images_and_lose_no_place(trained, tmp_path, monkeypa
 
 @pytest.mark.parametrize(("size", "most"), [(16, 256), (600, 7), (3000, 1)])
 def test_the_larger_the_images_the_smaller_the_batch(tmp_path, monkeypatch, size, most):
-    monkeypatch.setattr(images, "decode", lambda path, size: np.zeros((3, size, size), np.uint8))
+    monkeypatch.setattr(images, "decode", lambda _, size, channels: np.zeros((3, size, size), "u1"))
     batches = decoded_batches([tmp_path] * (most + 1), (3, size, size))
     assert [len(pixels) for pixels, _ in batches] == [most, 1]
 
 
-def test_grey_is_pillows_and_keeps_what_is_grey(tmp_path):
+def test_grey_is_that_of_itu_r_601_and_keeps_what_is_grey(tmp_path):
     path = noise(tmp_path / "a.png", 0, (20, 20, 3))
     ((pixels, _),) = decoded_batches([path], (1, 20, 20))
-    expected = np.asarray(Image.open(path).convert("L"))
+    red, green, blue = np.asarray(Image.open(path)).astype(int).transpose(2, 0, 1)
+    expected = (19595 * red + 38470 * green + 7471 * blue + 2**15) >> 16
     assert pixels.shape == (1, 1, 20, 20)
     np.testing.assert_array_equal(pixels[0, 0], expected)
     shades = np.arange(256, dtype=np.uint8).reshape(1, 1, 16, 16)
-    np.testing.assert_array_equal(grey(shades.repeat(3, axis=1)), shades)
     Image.fromarray(shades[0, 0]).save(tmp_path / "shades.png")
     ((pixels, _),) = decoded_batches([tmp_path / "shades.png"], (1, 16, 16))
     np.testing.assert_array_equal(pixels, shades)  # a file of the right size stays as it is
@@ -269,7 +269,7 @@ def test_thresholds_are_those_of_choose_operating_point(trained):
 
 
 def test_ctrl_c_writes_nothing(trained, tmp_path, monkeypatch):
-    def interrupted(path, size):
+    def interrupted(path, size, channels):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(images, "decode", interrupted)

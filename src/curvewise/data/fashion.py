@@ -21,10 +21,8 @@ NAMES = (
     *("t-shirt", "trouser", "pullover", "dress", "coat"),
     *("sandal", "shirt", "sneaker", "bag", "ankle-boot"),
 )
-FILES = {
-    "train": ("train-images-idx3-ubyte", "train-labels-idx1-ubyte"),
-    "test": ("t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte"),
-}
+BEGINNINGS = {"train": "train", "test": "t10k"}  # of the names of files
+ENDINGS = ("images-idx3-ubyte", "labels-idx1-ubyte")
 MOST_BYTES = 2**28  # five times the largest of these files
 UNSIGNED_BYTE = 8  # the idx format's code of the only type that these files use
 
@@ -64,19 +62,19 @@ def read_fashion_mnist(options: SourceOptions) -> dict[str, Arrays]:
     return parts
 
 
-def fashion_mnist_files(options: SourceOptions) -> dict[str, tuple[Path, Path]]:
+def fashion_mnist_files(options: SourceOptions) -> dict[str, list[Path]]:
     """Return the files of images and of labels of each part, or raise with how to get them."""
     base = options.data_folder
     folders = [base, base / "fashion-mnist", base / "FashionMNIST" / "raw", DEBIAN_FOLDER]
     for folder in folders:
         files = {
-            part: (_packed_or_not(folder / images), _packed_or_not(folder / labels))
-            for part, (images, labels) in FILES.items()
+            part: [_packed_or_not(folder / f"{beginning}-{ending}") for ending in ENDINGS]
+            for part, beginning in BEGINNINGS.items()
         }
         if all(file.is_file() for both in files.values() for file in both):
             return files
     raise InputError(
-        f"fashion-mnist needs its four idx files ({FILES['train'][0]}.gz and so on) in one of "
+        f"fashion-mnist needs its four idx files (train-{ENDINGS[0]}.gz and so on) in one of "
         f"{', '.join(map(str, folders))}: install Debian's package dataset-fashion-mnist, or get "
         f"them from {PAGE}"
     )

@@ -56,14 +56,10 @@ def embed(
     require(out.suffix == ".npz", f"the output must be an .npz file, got {out}")
     parts = out.with_name(f".{out.name}.parts")
     features = embedded(task, FeatureBank(parts, backbone, size), progress=progress)
-    arrays: dict[str, Any] = {
-        name: getattr(features, name) for name in ("x_train", "y_train", "x_test", "y_test")
-    }
-    arrays["class_names"] = np.array(task.class_names)
-    if task.groups is not None:
-        arrays["groups"] = np.asarray(task.groups)
+    names = ("x_train", "y_train", "x_test", "y_test", "class_names", "groups")
+    arrays = {name: getattr(features, name) for name in names}
     with whole_file(out) as unfinished:
-        np.savez(unfinished, **arrays)
+        np.savez(unfinished, **{name: x for name, x in arrays.items() if x is not None})
     shutil.rmtree(parts, ignore_errors=True)
     return out
 

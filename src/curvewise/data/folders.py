@@ -5,11 +5,11 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from curvewise.base.errors import InputError, require, require_choice
 from curvewise.data.cache import image_task
 from curvewise.data.image_files import is_image
+from curvewise.data.imbalance import drawn_rows
 from curvewise.data.task import SourceOptions, Task, split_rows
 
 DOGS_PAGE = "https://www.kaggle.com/c/dogs-vs-cats/data"
@@ -86,13 +86,22 @@ def dogs_vs_cats(_: str, options: SourceOptions) -> Task:
     """
     files = dogs_vs_cats_files(options)
     labels = np.array([int(file.name.startswith("dog")) for file in files], np.int64)
-    test = choose_per_class(labels, VALIDATION_SAMPLES, seed=options.seed)
+    classes = [np.flatnonzero(labels == label) for label in (0, 1)]
+    deviations = []
+    for label, kind in enumerate(("cat", "dog")):
+        rows = classes[label]
+        require(
+            len(rows) > VALIDATION_SAMPLES,
+            f"each class must have more than the {VALIDATION_SAMPLES:,} samples of the test part, "
+            f"got {len(rows):,} of class {label}",
+        )
+        if len(rows) != DOGS_COMPLETE:
+            deviations.append(
+                f"there are {len(rows):,} {kind} images here, the complete source has "
+                f"{DOGS_COMPLETE:,}"
+            )
+    test = drawn_rows(classes, [VALIDATION_SAMPLES] * 2, options.seed)
     table = pd.DataFrame({"file": files, "label": labels})
-    deviations = [
-        f"there are {count:,} {kind} images here, the complete source has {DOGS_COMPLETE:,}"
-        for kind, count in zip(("cat", "dog"), np.bincount(labels, minlength=2), strict=True)
-        if count != DOGS_COMPLETE
-    ]
     return image_task(
         "dogs-vs-cats",
         ("cat", "dog"),
@@ -117,22 +126,3 @@ def dogs_vs_cats_files(options: SourceOptions) -> list[Path]:
         f"dogs-vs-cats needs Kaggle's training images, {looked} and so on: get train.zip from "
         f"{DOGS_PAGE} and unpack it there"
     )
-
-
-def choose_per_class(y: NDArray[np.int64], count: int, *, seed: int) -> NDArray[np.int64]:
-    """Return sorted rows with `count` samples of each class, leaving one or more of each.
-
-    >>> choose_per_class(np.array([0, 0, 0, 1, 1]), 1, seed=0).shape
-    (2,)
-    """
-    rng = np.random.default_rng(seed)
-    chosen = []
-    for label in (0, 1):
-        rows = np.flatnonzero(y == label)
-        require(
-            len(rows) > count,
-            f"each class must have more than the {count:,} samples of the test part, got "
-            f"{len(rows):,} of class {label}",
-        )
-        chosen.append(rng.permutation(rows)[:count])
-    return np.sort(np.concatenate(chosen))

@@ -19,7 +19,6 @@ SUFFIXES = frozenset({".bmp", ".gif", ".jpeg", ".jpg", ".png", ".tif", ".tiff", 
 RULE = "short side to S, centre crop, bilinear, upright by EXIF, RGB; 1"
 BATCH_BYTES = 2**23  # decoded pixels that are in memory at once
 MOST_IMAGES = 256  # in a batch, however small they are
-GREY_WEIGHTS = (19595, 38470, 7471)  # of ITU-R 601, in 65536ths: what Pillow's mode L uses
 NAMED = 5  # broken files that a message lists
 
 
@@ -73,11 +72,11 @@ def decoded_batches(
     count = max(1, min(MOST_IMAGES, BATCH_BYTES // (3 * size * size)))
     with ThreadPoolExecutor(processors()) as pool:
         for start in range(0, len(files), count):
-            results = list(pool.map(partial(decode, size=size), files[start : start + count]))
+            one = partial(decode, size=size, channels=channels)
+            results = list(pool.map(one, files[start : start + count]))
             whole = [result for result in results if not isinstance(result, str)]
-            pixels = np.stack(whole) if whole else np.empty((0, 3, size, size), np.uint8)
-            reasons = [result if isinstance(result, str) else "" for result in results]
-            yield grey(pixels) if channels == 1 else pixels, reasons
+            pixels = np.stack(whole) if whole else np.empty((0, channels, size, size), np.uint8)
+            yield pixels, [result if isinstance(result, str) else "" for result in results]
 
 
 def broken_text(broken: Sequence[tuple[str, str]], n: int) -> str:
@@ -91,11 +90,11 @@ def broken_text(broken: Sequence[tuple[str, str]], n: int) -> str:
     return f"{len(broken)} of {n} images unreadable: {named}{more}"
 
 
-def decode(path: str | Path, size: int) -> NDArray[np.uint8] | str:
-    """Return the image as uint8 (3, size, size), or why it cannot be read.
+def decode(path: str | Path, size: int, channels: int = 3) -> NDArray[np.uint8] | str:
+    """Return the image as uint8 (channels, size, size), or why it cannot be read.
 
-    The short side is resized to `size` and the centre is cropped. JPEG files are decoded at the
-    smallest scale that still has two pixels for one of the result.
+    One channel is the brightness (ITU-R 601). The short side is resized to `size` and the centre
+    is cropped. A JPEG is decoded at the smallest scale with two pixels for one of the result.
     """
     try:
         if os.path.getsize(path) == 0:
@@ -116,7 +115,8 @@ def decode(path: str | Path, size: int) -> NDArray[np.uint8] | str:
         raise
     except Exception as error:  # each format's reader fails in ways of its own
         return f"{error}" or type(error).__name__
-    return np.ascontiguousarray(np.asarray(square).transpose(2, 0, 1))
+    values = np.asarray(square if channels == 3 else square.convert("L"))
+    return np.ascontiguousarray(values.reshape(size, size, channels).transpose(2, 0, 1))
 
 
 def _rgb(image: Image.Image) -> Image.Image:
@@ -126,14 +126,3 @@ def _rgb(image: Image.Image) -> Image.Image:
         wide = np.asarray(image).astype(np.int64)
         image = Image.fromarray(np.clip(wide >> 8, 0, 255).astype(np.uint8))
     return image.convert("RGB")
-
-
-def grey(pixels: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """Return the brightness (n, 1, H, W) of colours (n, 3, H, W); what is grey stays as it is.
-
-    >>> grey(np.array([255, 0, 0], np.uint8).reshape(1, 3, 1, 1)).item()
-    76
-    """
-    weights = np.array(GREY_WEIGHTS, np.uint32)
-    summed: NDArray[np.uint32] = np.einsum("nchw,c->nhw", pixels.astype(np.uint32), weights)
-    return ((summed + 2**15) >> 16).astype(np.uint8)[:, None]

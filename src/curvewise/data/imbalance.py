@@ -41,7 +41,7 @@ def subsample_to_beta(
     n_frequent = len(frequent)
     if n_rare > len(rare):
         n_rare, n_frequent = len(rare), min(ceil(beta * len(rare) - ROUNDING), len(frequent))
-    return _drawn([rare, frequent], [n_rare, n_frequent], seed)
+    return drawn_rows([rare, frequent], [n_rare, n_frequent], seed)
 
 
 def subsample_long_tail(y: ArrayLike, ratio: float, *, seed: int) -> Indices:
@@ -58,10 +58,10 @@ def subsample_long_tail(y: ArrayLike, ratio: float, *, seed: int) -> Indices:
     shares = ratio ** -(np.arange(len(values)) / (len(values) - 1))
     head = min(ceil(n / share - ROUNDING) for n, share in zip(counts, shares, strict=True))
     kept = [max(floor(head * share + ROUNDING), 1) for share in shares]
-    return _drawn([np.flatnonzero(labels == value) for value in values], kept, seed)
+    return drawn_rows([np.flatnonzero(labels == value) for value in values], kept, seed)
 
 
-def _drawn(classes: Sequence[Indices], counts: Sequence[int], seed: int) -> Indices:
+def drawn_rows(classes: Sequence[Indices], counts: Sequence[int], seed: int) -> Indices:
     """Return so many rows of each class, sorted."""
     rng = np.random.default_rng(require_whole("seed", seed, 0))
     drawn = [rng.permutation(rows)[:count] for rows, count in zip(classes, counts, strict=True)]

