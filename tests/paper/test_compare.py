@@ -11,7 +11,8 @@ from matplotlib.image import imread
 from command_line import command, done
 from curvewise.base.errors import InputError
 from curvewise.cli.compare import why_no_p
-from curvewise.cli.sweep import _print_status
+from curvewise.cli.options import tell
+from curvewise.cli.sweep import status_table
 from curvewise.paper.compare import comparison_spec
 from curvewise.sweep.plan import Result
 from curvewise.sweep.run import duration
@@ -219,7 +220,7 @@ def test_names_in_a_status_fold_and_are_never_cut(monkeypatch):
         for label in ("VS", "a method with a long label")
     ]
     with redirect_stdout(io.StringIO()) as out:
-        _print_status(rows, title="pairs")
+        tell(False, None, status_table(rows, "pairs"))
     lines = out.getvalue().splitlines()
     assert max(map(len, lines)) <= 80
     assert "…" not in out.getvalue()

@@ -3,16 +3,16 @@
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
-from rich.console import Console
 from rich.table import Table
+from typer import Argument, Option
 
-from curvewise.base.errors import InputError, require
+from curvewise.base.errors import require
 from curvewise.base.files import require_folder, require_target
 from curvewise.cli.options import (
     AsJson,
     Beta,
     DataOptions,
+    EmbedSize,
     ExecutorOptions,
     Source,
     given,
@@ -20,9 +20,10 @@ from curvewise.cli.options import (
     loaded_task,
     number_text,
     option_name,
-    print_json,
     read_changes,
+    require_all_done,
     showing,
+    tell,
 )
 from curvewise.models import MODEL
 
@@ -40,30 +41,28 @@ def compare(
     data: DataOptions,
     where: ExecutorOptions,
     source: Source = "digits:8",
-    out: Annotated[Path, typer.Option(help="Folder for store, tables, figures and report.")] = Path(
+    out: Annotated[Path, Option(help="Folder for store, tables, figures and report.")] = Path(
         "out/compare"
     ),
     beta: Beta = None,
     methods: Annotated[
-        str, typer.Option(help="Methods, the first is compared with each other: vs,lct,ce,...")
+        str, Option(help="Methods, the first is compared with each other: vs,lct,ce,...")
     ] = "vs,lct",
-    seeds: Annotated[int, typer.Option(help="Subsamples of the data, by the seeds 0, 1, ...")] = 5,
+    seeds: Annotated[int, Option(help="Subsamples of the data, by the seeds 0, 1, ...")] = 5,
     epochs: Annotated[
-        int | None, typer.Option(help="Passes over the data (default: by their size).")
+        int | None, Option(help="Passes over the data (default: by their size).")
     ] = None,
-    network: Annotated[str, typer.Option(help="mlp, small-cnn, resnet32, ...")] = "mlp",
+    network: Annotated[str, Option(help="mlp, small-cnn, resnet32, ...")] = "mlp",
     preset: Annotated[
-        str | None, typer.Option(help="Named recipe: tabular, paper-cifar, ... (default: short).")
+        str | None, Option(help="Named recipe: tabular, paper-cifar, ... (default: short).")
     ] = None,
     change: Annotated[
-        list[str] | None, typer.Option("--set", help="Change a setting of all: --set lr=0.01")
+        list[str] | None, Option("--set", help="Change a setting of all: --set lr=0.01")
     ] = None,
     embed: Annotated[
-        str | None, typer.Option(help="For images: train on features of this backbone.")
+        str | None, Option(help="For images: train on features of this backbone.")
     ] = None,
-    embed_size: Annotated[
-        int | None, typer.Option(help="Resize images to this side in pixels for the backbone.")
-    ] = None,
+    embed_size: EmbedSize = None,
     as_json: AsJson = False,
 ) -> None:
     """Compare methods over the paper's 48 settings each and several subsamples."""
@@ -91,28 +90,22 @@ def compare(
         network=network,
         preset=preset,
         changes=changes,
-        data={name: value for name, value in given(data).items() if name not in PLACES},
+        data={name: value for name, value in given(vars(data)).items() if name not in PLACES},
     )
     out.mkdir(parents=True, exist_ok=True)
     executor = where.start()
     with showing() as progress, Store(out / STORE) as store:
         problems = Problems(data_dir=data.data_dir, cache_dir=data.cache_dir, progress=progress)
-        done = sweep(spec, store, executor, problems)
-        if done.failed:
-            raise InputError(
-                f"{done.failed} runs failed; `curvewise sweep status {out / 'runs.db'} --failed` "
-                "says why"
-            )
+        require_all_done(sweep(spec, store, executor, problems), out / STORE)
         comparison = read_comparison(store, spec.name, out)
         pages = write_store_report(out / PAGE, store, spec.name)
     comparison["files"] += map(str, pages)
-    if as_json:
-        print_json(comparison)
-        return
     counts = " and ".join(
         f'{n} "{name}"' for n, name in zip(task.class_counts, task.class_names, strict=True)
     )
-    _print_comparison(comparison, f"{task.name}: {counts} to train on, {len(task.y_test)} to test")
+    title = f"{task.name}: {counts} to train on, {len(task.y_test)} to test"
+    lines = (*comparison["answer"], *comparison["files"])
+    tell(as_json, comparison, *_tables(comparison, title), *lines)
 
 
 def _changes(preset: str | None, texts: list[str] | None) -> dict[str, Any]:
@@ -120,43 +113,43 @@ def _changes(preset: str | None, texts: list[str] | None) -> dict[str, Any]:
     from curvewise.sweep.grid import base_recipe
 
     changes, network = read_changes(texts)
-    if network:
-        raise InputError(f"--set is for the recipe here, got network.{next(iter(network))}")
+    require(not network, f"--set is for the recipe here, got network.{next(iter(network), '')}")
     recipe = base_recipe({"preset": preset or "quick", **changes}).model_dump(mode="json")
     return {key: recipe[key] for key in changes}
 
 
-def _print_comparison(comparison: Any, title: str) -> None:
-    console, differences = Console(), comparison["differences"]
+def _tables(comparison: Any, title: str) -> list[Table | str]:
+    differences = comparison["differences"]
     cells = max((row["cells"] for row in comparison["methods"]), default=0)
     over = f"AUC over the models of a subsample, averaged over {cells} subsamples"
     title += f"\n{over if cells > 1 else 'AUC over the models'}"
     table = Table("method", "models", "mean AUC", "min", "max", "std", title=title)
     for row in comparison["methods"]:
-        areas = (number_text(row[name]) for name in ("mean", "min", "max", "std"))
-        table.add_row(row["label"], str(row["models"]), *areas)
-    console.print(table)
+        table.add_row(row["label"], str(row["models"]), *_texts(row, "mean", "min", "max", "std"))
+    shown: list[Table | str] = [table]
     if differences:
         columns = ("method", "AUC", "difference", "better in", "t-test p", "corrected p")
         title = f"less {differences[0]['a']}, paired by subsample"
         table = Table(*columns, "Wilcoxon p", title=title)
         for row in differences:
-            better = f"{row['wins']} of {row['pairs']}"
-            p = [
-                number_text(row[f"{test}_p"], ".2g") for test in ("t_test", "corrected", "wilcoxon")
-            ]
-            step = number_text(row["difference"], "+.4f")
+            step, better = (
+                number_text(row["difference"], "+.4f"),
+                f"{row['wins']} of {row['pairs']}",
+            )
+            p = _texts(row, "t_test_p", "corrected_p", "wilcoxon_p", form=".2g")
             table.add_row(row["b"], row["statistic"], step, better, *p)
-        console.print(table)
-        if why := why_no_p(differences):
-            print(why)
+        why = why_no_p(differences)
+        shown += [table, why] if why else [table]
     table = Table("ensemble of", "sample", "AUC (95 %)", "beats", "best model")
     for row in comparison["ensembles"]:
-        area = f"{row['auc']:.4f} ({number_text(row['low'])}-{number_text(row['high'])})"
-        beats, best = f"{row['beats']} of {row['models']}", f"{row['best_model']:.4f}"
-        table.add_row(row["label"], str(row["seed"]), area, beats, best)
-    console.print(table)
-    print(*comparison["answer"], *comparison["files"], sep="\n")
+        area, low, high, best = _texts(row, "auc", "low", "high", "best_model")
+        beats = f"{row['beats']} of {row['models']}"
+        table.add_row(row["label"], str(row["seed"]), f"{area} ({low}-{high})", beats, best)
+    return [*shown, table]
+
+
+def _texts(row: dict[str, Any], *names: str, form: str = ".4f") -> list[str]:
+    return [number_text(row[name], form) for name in names]
 
 
 def why_no_p(rows: list[dict[str, Any]]) -> str:
@@ -186,27 +179,23 @@ def _named(some: list[dict[str, Any]], rows: list[dict[str, Any]]) -> str:
 def report(
     place: Annotated[
         Path,
-        typer.Argument(
+        Argument(
             help="A store (runs.db), a model or estimator file, a folder with one, or a table "
             "with labels and scores of any tool."
         ),
     ],
     columns: DataOptions,
-    out: Annotated[Path, typer.Option("--out", "-o", help="HTML file to write.")] = Path(
-        "report.html"
-    ),
-    sweep: Annotated[str | None, typer.Option(help="Store: the sweep, if it has several.")] = None,
-    task: Annotated[str | None, typer.Option(help="Store: the task, if it has several.")] = None,
-    beta: Annotated[
-        float | None, typer.Option(help="Store: this imbalance only (default: all).")
-    ] = None,
+    out: Annotated[Path, Option("--out", "-o", help="HTML file to write.")] = Path("report.html"),
+    sweep: Annotated[str | None, Option(help="Store: the sweep, if it has several.")] = None,
+    task: Annotated[str | None, Option(help="Store: the task, if it has several.")] = None,
+    beta: Annotated[float | None, Option(help="Store: this imbalance only (default: all).")] = None,
     data: Annotated[
         str | None,
-        typer.Option(help="Model: the source to measure it on (default: that of its training)."),
+        Option(help="Model: the source to measure it on (default: that of its training)."),
     ] = None,
     score: Annotated[
         list[str] | None,
-        typer.Option(help="Table: a column of scores (default: score, probability)."),
+        Option(help="Table: a column of scores (default: score, probability)."),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -238,11 +227,9 @@ def report(
             else:
                 page = saved_page(file, data, vars(columns), progress)
     write_page(page, out)
-    size = out.stat().st_size
-    if as_json:
-        print_json({"file": str(out), "models": len(page.models), "bytes": size})
-    else:
-        print(f"{len(page.models):,} curves of {page.task}: {out} ({size / 1e6:.1f} MB)")
+    size, count = out.stat().st_size, len(page.models)
+    text = f"{count:,} curves of {page.task}: {out} ({size / 1e6:.1f} MB)"
+    tell(as_json, {"file": str(out), "models": count, "bytes": size}, text)
 
 
 def _require_page(out: Path) -> None:

@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.table import Table
+from typer import Option
 
 from curvewise.cli.options import (
     AsJson,
@@ -14,15 +14,16 @@ from curvewise.cli.options import (
     CacheDir,
     DataDir,
     DataOptions,
+    EmbedSize,
     ImageSize,
     Seed,
     Source,
     examples,
     grouped,
     loaded_task,
-    print_json,
     showing,
     stopping,
+    tell,
 )
 
 data_app = typer.Typer(no_args_is_help=True, help="List, check and clean up data.")
@@ -35,21 +36,14 @@ def data_list(
     """Show the sources, which of them are there, and how to get the others."""
     from curvewise.data.registry import SOURCES, source_missing
 
-    missing = {name: source_missing(name, data_dir) for name in SOURCES}
-    if as_json:
-        print_json(
-            [
-                {"name": s.name, "example": s.example, "what": s.what, "missing": missing[s.name]}
-                for s in SOURCES.values()
-            ]
-        )
-        return
-    table = Table("source", "what", "state")
+    listed, reasons, table = [], [], Table("source", "what", "state")
     for name, source in SOURCES.items():
-        table.add_row(source.example, source.what, "missing" if missing[name] else "there")
-    Console().print(table)
-    for reason in filter(None, missing.values()):  # plain, so that addresses and paths stay whole
-        print(f"- {reason}")
+        missing = source_missing(name, data_dir)
+        about = {"name": name, "example": source.example, "what": source.what}
+        listed.append({**about, "missing": missing})
+        table.add_row(source.example, source.what, "missing" if missing else "there")
+        reasons += [f"- {missing}"] if missing else []
+    tell(as_json, listed, table, *reasons)
 
 
 @data_app.command("check", epilog=examples("data check cifar10:cat/dog --beta 100"))
@@ -63,34 +57,32 @@ def data_check(
 ) -> None:
     """Print counts per class and split."""
     task = loaded_task(source, data, beta=beta, seed=seed)
-    test_counts = [int((task.y_test == c).sum()) for c in range(len(task.class_names))]
-    if as_json:
-        about = {
-            "task": task.name,
-            "kind": task.kind,
-            "shape": task.x_train.shape[1:],
-            "classes": task.class_names,
-            "train": task.class_counts,
-            "test": test_counts,
-            "beta": task.beta,
-            "fingerprint": task.fingerprint,
-        }
-        print_json(about)
-        return
-    print(f"{task.name}: {task.kind} of shape {task.x_train.shape[1:]}, beta = {task.beta:.2f}")
+    names, shape = task.class_names, task.x_train.shape[1:]
+    test_counts = [int((task.y_test == c).sum()) for c in range(len(names))]
+    about = {
+        "task": task.name,
+        "kind": task.kind,
+        "shape": shape,
+        "classes": names,
+        "train": task.class_counts,
+        "test": test_counts,
+        "beta": task.beta,
+        "fingerprint": task.fingerprint,
+    }
     table = Table("class", "train", "test")
-    for name, n_train, n_test in zip(task.class_names, task.class_counts, test_counts, strict=True):
+    for name, n_train, n_test in zip(names, task.class_counts, test_counts, strict=True):
         table.add_row(name, f"{n_train:,}", f"{n_test:,}")
-    Console().print(table)
+    text = f"{task.name}: {task.kind} of shape {shape}, beta = {task.beta:.2f}"
+    tell(as_json, about, text, table)
 
 
 @data_app.command("clean", epilog=examples("data clean --older-than 30 --yes"))
 def data_clean(
     cache_dir: CacheDir = None,
     older_than: Annotated[
-        float, typer.Option(help="Only what has not been used for so many days.")
+        float, Option(help="Only what has not been used for so many days.")
     ] = 0.0,
-    yes: Annotated[bool, typer.Option("--yes", help="Remove without asking.")] = False,
+    yes: Annotated[bool, Option("--yes", help="Remove without asking.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Remove decoded images and features from the cache; they are made anew when needed."""
@@ -109,14 +101,13 @@ def data_clean(
         if caches and not yes:
             yes = sys.stdin.isatty() and typer.confirm("Remove them?")
     freed = remove_caches(caches) if yes else 0
-    if as_json:
-        listed = [
-            {"name": cache.path.name, "bytes": cache.size, "days": cache.days, "state": cache.state}
-            for cache in caches
-        ]
-        print_json({"folder": str(folder), "caches": listed, "bytes": size, "freed": freed})
-    elif caches:
-        print(f"{_bytes(freed)} freed" if yes else "nothing removed; --yes removes them")
+    listed = [
+        {"name": cache.path.name, "bytes": cache.size, "days": cache.days, "state": cache.state}
+        for cache in caches
+    ]
+    removed = f"{_bytes(freed)} freed" if yes else "nothing removed; --yes removes them"
+    about = {"folder": str(folder), "caches": listed, "bytes": size, "freed": freed}
+    tell(as_json, about, *([removed] if caches else []))
 
 
 def _bytes(size: int) -> str:
@@ -125,11 +116,9 @@ def _bytes(size: int) -> str:
 
 def embed(
     source: Source,
-    out: Annotated[Path, typer.Option(help="npz file to write, a source by itself.")],
-    backbone: Annotated[str, typer.Option(help="Pretrained network.")] = "efficientnet-lite0",
-    size: Annotated[
-        int | None, typer.Option(help="Resize images to this side in pixels for the backbone.")
-    ] = None,
+    out: Annotated[Path, Option(help="npz file to write, a source by itself.")],
+    backbone: Annotated[str, Option(help="Pretrained network.")] = "efficientnet-lite0",
+    size: EmbedSize = None,
     seed: Seed = 0,
     image_size: ImageSize = None,
     data_dir: DataDir = None,
@@ -144,8 +133,6 @@ def embed(
     task = loaded_task(source, data, seed=seed)
     with stopping("the same command goes on where it was"), showing() as progress:
         run(task, out, backbone=backbone, size=size, progress=progress)
-    counts = {"train": len(task.y_train), "test": len(task.y_test), "out": str(out)}
-    if as_json:
-        print_json(counts)
-    else:
-        print(f"{counts['train']} + {counts['test']} images: train on npz:{out}")
+    counts = {"train": len(task.y_train), "test": len(task.y_test)}
+    text = f"{counts['train']} + {counts['test']} images: train on npz:{out}"
+    tell(as_json, {**counts, "out": str(out)}, text)

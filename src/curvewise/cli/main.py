@@ -4,7 +4,7 @@ import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Annotated, Any, TextIO
+from typing import Annotated, Any
 
 import typer
 
@@ -16,11 +16,7 @@ from curvewise.cli.models import evaluate, predict, train
 from curvewise.cli.options import UsageError, examples, usage_sentence
 from curvewise.cli.sweep import paper_app, sweep_app
 
-app = typer.Typer(
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-)
+app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 
 
 def _print_version(asked: bool) -> None:
@@ -81,22 +77,14 @@ def _plain_warnings() -> Iterator[None]:
         before = warnings.showwarning
         told: set[str] = set()  # a sweep reads the same data again and again
 
-        def show(
-            message: Warning | str,
-            category: type[Warning],
-            filename: str,
-            lineno: int,
-            file: TextIO | None = None,
-            line: str | None = None,
-        ) -> None:
-            if category is UserWarning:
-                if str(message) not in told:
-                    print(f"curvewise: warning: {message}", file=sys.stderr)
+        def show(message: Any, category: type[Warning], *more: Any) -> None:
+            if category is not UserWarning:
+                before(message, category, *more)
+            elif str(message) not in told:
                 told.add(str(message))
-            else:
-                before(message, category, filename, lineno, file, line)
+                print(f"curvewise: warning: {message}", file=sys.stderr)
 
-        warnings.showwarning = show
+        warnings.showwarning = show  # type: ignore[assignment]
         yield
 
 

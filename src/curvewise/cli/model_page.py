@@ -13,7 +13,6 @@ from curvewise.base.machine import this_command
 from curvewise.data.task import Progress
 from curvewise.models.evaluate import (
     LabelledScores,
-    MeasuredPart,
     estimator_scores,
     measured_part,
     scores_in_table,
@@ -21,7 +20,6 @@ from curvewise.models.evaluate import (
 from curvewise.models.operating import rule_text, threshold_text, trained_point
 from curvewise.models.predict import Levels
 from curvewise.models.saving import is_estimator, load
-from curvewise.report.page import PAGE, has_plotly, write_page
 from curvewise.report.page_input import CopyTexts, OwnPoint, Page, page_models
 from curvewise.report.page_scores import scores_page
 
@@ -63,21 +61,6 @@ def saved_page(
             raise
         raise InputError(f"the model's own data cannot be read, give --data: {error}") from None
     return model_page(Levels(model, part), file, measured_on, options)
-
-
-def write_model_report(
-    folder: Path,
-    model: Any,
-    part: MeasuredPart,
-    at: dict[str, float],
-    *,
-    file: Path,
-    source: str,
-    options: dict[str, Any],
-) -> None:
-    """Write report.html of a model that was just measured; without Plotly, say how to have it."""
-    if has_plotly():
-        write_page(model_page(Levels(model, part, **at), file, source, options), folder / PAGE)
 
 
 def model_page(

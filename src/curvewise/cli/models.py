@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 from rich.table import Table
+from typer import Argument, Option
 
 from curvewise.base.errors import require, require_open
 from curvewise.base.files import require_folder, require_target, write_json
@@ -24,10 +24,10 @@ from curvewise.cli.options import (
     loaded_task,
     number_text,
     one_of,
-    print_json,
     read_changes,
     showing,
     stopping,
+    tell,
     training_bar,
 )
 from curvewise.models import METRICS, MODEL, require_free
@@ -41,32 +41,28 @@ def train(
     source: Source,
     data: DataOptions,
     point: RuleOptions,
-    out: Annotated[Path, typer.Option(help="Folder for model, metrics and figure.")] = Path(
-        "out/model"
-    ),
-    omega: Annotated[str, typer.Option(help="A number, or LOW:HIGH:HEIGHT to draw it.")] = "0.5",
-    gamma: Annotated[str, typer.Option(help="A number, or LOW:HIGH:HEIGHT to draw it.")] = "0",
-    tau: Annotated[str, typer.Option(help="A number, or LOW:HIGH:HEIGHT to draw it.")] = "0:3:0.33",
+    out: Annotated[Path, Option(help="Folder for model, metrics and figure.")] = Path("out/model"),
+    omega: Annotated[str, Option(help="A number, or LOW:HIGH:HEIGHT to draw it.")] = "0.5",
+    gamma: Annotated[str, Option(help="A number, or LOW:HIGH:HEIGHT to draw it.")] = "0",
+    tau: Annotated[str, Option(help="A number, or LOW:HIGH:HEIGHT to draw it.")] = "0:3:0.33",
     reduction: Annotated[
         str,
-        typer.Option(
+        Option(
             help="Mean of the loss over a batch: weighted_mean, mean, or expected_mean (for "
             "probabilities to be trusted)."
         ),
     ] = "weighted_mean",
-    network: Annotated[str | None, typer.Option(help="mlp, small-cnn, resnet32, ...")] = None,
-    preset: Annotated[
-        str, typer.Option(help="Named recipe: quick, tabular, paper-cifar, ...")
-    ] = "quick",
+    network: Annotated[str | None, Option(help="mlp, small-cnn, resnet32, ...")] = None,
+    preset: Annotated[str, Option(help="Named recipe: quick, tabular, paper-cifar, ...")] = "quick",
     change: Annotated[
         list[str] | None,
-        typer.Option("--set", help="Change a setting: --set epochs=20, --set network.hidden=64,64"),
+        Option("--set", help="Change a setting: --set epochs=20, --set network.hidden=64,64"),
     ] = None,
-    weights: Annotated[Path | None, typer.Option(help="Start from these weights.")] = None,
+    weights: Annotated[Path | None, Option(help="Start from these weights.")] = None,
     validation: Annotated[
-        float | None, typer.Option(help="Evaluate on this fraction of the training part instead.")
+        float | None, Option(help="Evaluate on this fraction of the training part instead.")
     ] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on with a stopped run.")] = False,
+    resume: Annotated[bool, Option("--resume", help="Go on with a stopped run.")] = False,
     beta: Beta = None,
     seed: Seed = 0,
     as_json: AsJson = False,
@@ -105,13 +101,11 @@ def train(
         )
         raise typer.Exit(130)
     draw_roc(outcome.test, task.name, out)
-    if as_json:
-        print_json(outcome.test.numbers)
-        return
     samples = "test samples" if validation is None else "validation samples"
-    Console().print(evaluation_table(outcome.test, task.name, samples))
     used = "the threshold chosen on these data" if rule else "0 as threshold (see --max-fpr)"
-    print(f"model, metrics and figure are in {out}, and predict uses {used}")
+    text = f"model, metrics and figure are in {out}, and predict uses {used}"
+    shown = evaluation_table(outcome.test, task.name, samples)
+    tell(as_json, outcome.test.numbers, shown, text)
 
 
 @grouped
@@ -120,18 +114,16 @@ def evaluate(
     model: ModelPath,
     data: DataOptions,
     point: RuleOptions,
-    out: Annotated[Path | None, typer.Option(help="Folder for metrics, figure and report.")] = None,
-    tau: Annotated[float | None, typer.Option(help="Evaluate at this tau.")] = None,
+    out: Annotated[Path | None, Option(help="Folder for metrics, figure and report.")] = None,
+    tau: Annotated[float | None, Option(help="Evaluate at this tau.")] = None,
     threshold: Threshold = None,
     all_rows: Annotated[
-        bool, typer.Option("--all-rows", help="Use all rows of a table, not its test part.")
+        bool, Option("--all-rows", help="Use all rows of a table, not its test part.")
     ] = False,
     seed: Annotated[
-        int | None, typer.Option(help="Seed of the split (default: the model's own).")
+        int | None, Option(help="Seed of the split (default: the model's own).")
     ] = None,
-    prevalence: Annotated[
-        float | None, typer.Option(help="Share of positives in deployment.")
-    ] = None,
+    prevalence: Annotated[float | None, Option(help="Share of positives in deployment.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Measure a model on the test part of a source: that of its training, or of new data.
@@ -154,21 +146,21 @@ def evaluate(
         trained, part.x, part.y, at=at, threshold=threshold, rule=rule, prevalence=prevalence
     )
     if out is not None:
-        from curvewise.cli.model_page import write_model_report
+        from curvewise.cli.model_page import model_page
+        from curvewise.models.predict import Levels
+        from curvewise.report.page import PAGE, has_plotly, write_page
 
         out.mkdir(parents=True, exist_ok=True)
         write_json(out / METRICS, measured.numbers)
         draw_roc(measured, source, out)
-        options = {"seed": seed, "target": data.target, "data_dir": data.data_dir}
-        options["all_rows"] = all_rows or None
-        write_model_report(out, trained, part, at, file=file, source=source, options=options)
-    if as_json:
-        print_json(measured.numbers)
-    else:
-        samples = "samples, all rows" if all_rows else "test samples"
-        Console().print(evaluation_table(measured, source, samples))
-        if not rule:
-            print(f"the threshold is {measured.origin}")
+        if has_plotly():
+            found = {"seed": seed, "target": data.target, "data_dir": data.data_dir}
+            found["all_rows"] = all_rows or None
+            page = model_page(Levels(trained, part, **at), file, source, found)
+            write_page(page, out / PAGE)
+    samples = "samples, all rows" if all_rows else "test samples"
+    lines = [] if rule else [f"the threshold is {measured.origin}"]
+    tell(as_json, measured.numbers, evaluation_table(measured, source, samples), *lines)
     if part.note:
         print(f"curvewise: {part.note}", file=sys.stderr)
 
@@ -176,26 +168,26 @@ def evaluate(
 def predict(
     inputs: Annotated[
         list[Path],
-        typer.Argument(
+        Argument(
             help="A table, images and folders of them, or an npz file; the model may come first."
         ),
     ],
     model: Annotated[
-        Path | None, typer.Option(help="What train wrote: the model file or its folder.")
+        Path | None, Option(help="What train wrote: the model file or its folder.")
     ] = None,
-    out: Annotated[Path, typer.Option(help="CSV file to write.")] = Path("predictions.csv"),
+    out: Annotated[Path, Option(help="CSV file to write.")] = Path("predictions.csv"),
     overwrite: Overwrite = False,
-    tau: Annotated[float | None, typer.Option(help="Predict at this tau.")] = None,
+    tau: Annotated[float | None, Option(help="Predict at this tau.")] = None,
     threshold: Threshold = None,
     max_fpr: Annotated[
-        float | None, typer.Option(help="Use the threshold of this FPR on the test part.")
+        float | None, Option(help="Use the threshold of this FPR on the test part.")
     ] = None,
     min_tpr: Annotated[
-        float | None, typer.Option(help="Use the threshold of this TPR on the test part.")
+        float | None, Option(help="Use the threshold of this TPR on the test part.")
     ] = None,
-    calibrated: Annotated[bool, typer.Option("--calibrated", help="Add probabilities.")] = False,
+    calibrated: Annotated[bool, Option("--calibrated", help="Add probabilities.")] = False,
     prior: Annotated[
-        float | None, typer.Option(help="Share of positives to expect, for --calibrated.")
+        float | None, Option(help="Share of positives to expect, for --calibrated.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -229,14 +221,9 @@ def predict(
             prior=prior,
             progress=progress,
         )
-    if as_json:
-        print_json(summary)
-        return
     at = "inf" if summary["threshold"] is None else threshold_text(summary["threshold"])
-    print(
-        f"{summary['rows']} rows, {summary['positive']} called positive at threshold {at} "
-        f"({summary['threshold_from']}): {out}"
-    )
+    called = f"{summary['rows']} rows, {summary['positive']} called positive at threshold {at}"
+    tell(as_json, summary, f"{called} ({summary['threshold_from']}): {out}")
 
 
 def model_file(place: Path) -> Path:

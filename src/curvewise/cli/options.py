@@ -11,12 +11,16 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, fields, is_dataclass
+from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.console import Console
+from rich.table import Table
+from typer import Argument, Option
 
-from curvewise.base.errors import InputError
+from curvewise.base.errors import require
 from curvewise.base.files import json_text
 
 if TYPE_CHECKING:
@@ -28,40 +32,38 @@ if TYPE_CHECKING:
 # Click's, of which recent versions of typer have a copy of their own.
 UsageError: Any = typer.BadParameter.__mro__[1]
 
-KEYWORD_ONLY = inspect.Parameter.KEYWORD_ONLY
 NETWORK = "network."  # before options of the network among those of --set
 
-Source = Annotated[str, typer.Argument(help="A data source, such as table:FILE or cifar10:cat/dog")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
-Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace the file.")]
-DataDir = Annotated[Path | None, typer.Option(help="Folder with downloaded data sets.")]
-CacheDir = Annotated[Path | None, typer.Option(help="Folder for decoded images.")]
-ImageSize = Annotated[int | None, typer.Option(help="Side of decoded images in pixels.")]
+Source = Annotated[str, Argument(help="A data source, such as table:FILE or cifar10:cat/dog")]
+AsJson = Annotated[bool, Option("--json", help="Print JSON for machines.")]
+Overwrite = Annotated[bool, Option("--overwrite", help="Replace the file.")]
+DataDir = Annotated[Path | None, Option(help="Folder with downloaded data sets.")]
+CacheDir = Annotated[Path | None, Option(help="Folder for decoded images.")]
+ImageSize = Annotated[int | None, Option(help="Side of decoded images in pixels.")]
+EmbedSize = Annotated[
+    int | None, Option(help="Resize images to this side in pixels for the backbone.")
+]
 Beta = Annotated[
     float | None,
-    typer.Option(
+    Option(
         help="Thin the rare class of the training part to 1 in beta of the other; below the "
         "data's own ratio the other class is thinned."
     ),
 ]
-Seed = Annotated[int, typer.Option(help="Seed of split, subsample, weights, order and draws.")]
+Seed = Annotated[int, Option(help="Seed of split, subsample, weights, order and draws.")]
 ModelPath = Annotated[
-    Path, typer.Option("--model", help="What train wrote: the model file or its folder.")
+    Path, Option("--model", help="What train wrote: the model file or its folder.")
 ]
-Threshold = Annotated[float | None, typer.Option(help="Call z1 - z0 >= this positive.")]
+Threshold = Annotated[float | None, Option(help="Call z1 - z0 >= this positive.")]
 
 
 @dataclass
 class DataOptions:
     """What of the data is meant, and where they are: arguments of `load_task`."""
 
-    target: Annotated[str | None, typer.Option(help="Column with the label (tables).")] = None
-    positive: Annotated[
-        str | None, typer.Option(help="The positive class (default: the rarer).")
-    ] = None
-    group: Annotated[
-        str | None, typer.Option(help="Column whose values stay together in splits.")
-    ] = None
+    target: Annotated[str | None, Option(help="Column with the label (tables).")] = None
+    positive: Annotated[str | None, Option(help="The positive class (default: the rarer).")] = None
+    group: Annotated[str | None, Option(help="Column whose values stay together in splits.")] = None
     image_size: ImageSize = None
     data_dir: DataDir = None
     cache_dir: CacheDir = None
@@ -71,25 +73,21 @@ class DataOptions:
 class RuleOptions:
     """The rule of an operating point."""
 
-    max_fpr: Annotated[float | None, typer.Option(help="Operating point: FPR at most this.")] = None
-    min_tpr: Annotated[float | None, typer.Option(help="Operating point: TPR at least this.")] = (
-        None
-    )
-    cost_ratio: Annotated[float | None, typer.Option(help="Cost of a miss over a false alarm.")] = (
-        None
-    )
+    max_fpr: Annotated[float | None, Option(help="Operating point: FPR at most this.")] = None
+    min_tpr: Annotated[float | None, Option(help="Operating point: TPR at least this.")] = None
+    cost_ratio: Annotated[float | None, Option(help="Cost of a miss over a false alarm.")] = None
 
 
 @dataclass
 class ExecutorOptions:
     """Where the models of a sweep are trained."""
 
-    executor: Annotated[str, typer.Option(help="serial, processes or ray.")] = "processes"
-    workers: Annotated[
-        int | None, typer.Option(help="Worker processes (default: one a processor).")
-    ] = None
-    address: Annotated[str | None, typer.Option(help='A Ray cluster: "auto" or HOST:PORT.')] = None
-    gpus: Annotated[float, typer.Option(help="GPUs a Ray task takes; may be a fraction.")] = 0.0
+    executor: Annotated[str, Option(help="serial, processes or ray.")] = "processes"
+    workers: Annotated[int | None, Option(help="Worker processes (default: one a processor).")] = (
+        None
+    )
+    address: Annotated[str | None, Option(help='A Ray cluster: "auto" or HOST:PORT.')] = None
+    gpus: Annotated[float, Option(help="GPUs a Ray task takes; may be a fraction.")] = 0.0
 
     def start(self) -> "Executor":
         """Return the executor."""
@@ -108,38 +106,46 @@ def grouped(command: Callable[..., None]) -> Callable[..., None]:
     >>> grouped(check)(source="table:a.csv", **vars(DataOptions(target="y")))
     table:a.csv y
     """
-    hints = get_type_hints(command, include_extras=True)
-    groups: dict[str, Any] = {name: kind for name, kind in hints.items() if is_dataclass(kind)}
-    own = inspect.signature(command).parameters.items()
-    options = [(name, hints[name], each.default) for name, each in own if name not in groups]
+    own = inspect.signature(command).parameters.values()
+    groups: dict[str, Any] = {p.name: p.annotation for p in own if is_dataclass(p.annotation)}
+    options = [each for each in own if each.name not in groups]
     for kind in groups.values():
-        hints = get_type_hints(kind, include_extras=True)
-        options += [(each.name, hints[each.name], each.default) for each in fields(kind)]
+        options += inspect.signature(kind).parameters.values()
 
+    @wraps(command)
     def run(**values: Any) -> None:
         for name, kind in groups.items():
             values[name] = kind(**{each.name: values.pop(each.name) for each in fields(kind)})
         command(**values)
 
-    run.__name__, run.__doc__ = command.__name__, command.__doc__
-    run.__annotations__ = {name: hint for name, hint, _ in options}
+    run.__annotations__ = {each.name: each.annotation for each in options}
     run.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
-        [
-            inspect.Parameter(name, KEYWORD_ONLY, default=default, annotation=hint)
-            for name, hint, default in options
-        ]
+        [each.replace(kind=each.KEYWORD_ONLY) for each in options]
     )
     return run
 
 
-def print_json(data: Any) -> None:
-    """Print data as one line of strict JSON: what is not a number becomes null."""
-    print(json_text(data))
+def tell(as_json: bool, data: Any, *shown: str | Table) -> None:
+    """Print data as one line of strict JSON for machines, or what is shown to people instead."""
+    if as_json:
+        print(json_text(data))
+        return
+    for each in shown:
+        if isinstance(each, str):  # plain, so that paths and addresses stay whole
+            print(each)
+        else:
+            Console().print(each)
 
 
 def number_text(value: float | None, form: str = ".4f") -> str:
     """Return a number for people, or "-" where there is none."""
     return "-" if value is None or value != value else format(value, form)
+
+
+def require_all_done(done: Any, store_file: Path, more: str = "") -> None:
+    """Raise `InputError` if runs of a sweep that ended failed."""
+    why = f"`curvewise sweep status {store_file} --failed` says why"
+    require(not done.failed, f"{done.failed} runs failed; {why}{more}")
 
 
 def examples(*commands: str) -> str:
@@ -174,10 +180,9 @@ def option_name(name: str) -> str:
     return f"--{name.replace('_', '-')}"
 
 
-def given(options: Any) -> dict[str, Any]:
-    """Return by name what is given of a group or a dictionary of options."""
-    values = vars(options) if is_dataclass(options) else options
-    return {name: value for name, value in values.items() if value is not None}
+def given(options: dict[str, Any]) -> dict[str, Any]:
+    """Return by name what is given of options."""
+    return {name: value for name, value in options.items() if value is not None}
 
 
 def one_of(**options: float | None) -> dict[str, float]:
@@ -187,9 +192,9 @@ def one_of(**options: float | None) -> dict[str, float]:
     {'min_tpr': 0.9}
     """
     values = given(options)
-    if len(values) > 1:
-        got = " and ".join(f"{option_name(name)} {value:g}" for name, value in values.items())
-        raise InputError(f"one of {', '.join(map(option_name, options))} can be given, got {got}")
+    got = " and ".join(f"{option_name(name)} {value:g}" for name, value in values.items())
+    names = ", ".join(map(option_name, options))
+    require(len(values) < 2, f"one of {names} can be given, got {got}")
     return values
 
 
@@ -203,8 +208,7 @@ def read_changes(changes: list[str] | None) -> tuple[dict[str, Any], dict[str, A
     network: dict[str, Any] = {}
     for change in changes or []:
         name, sign, text = change.partition("=")
-        if not sign:
-            raise InputError(f"--set takes NAME=VALUE, got {change!r}")
+        require(sign, f"--set takes NAME=VALUE, got {change!r}")
         if name.startswith(NETWORK):
             name, words = name.removeprefix(NETWORK), [_word(word) for word in text.split(",")]
             network[name] = words if name == "hidden" or len(words) > 1 else words[0]
@@ -265,25 +269,15 @@ def training_bar() -> Iterator[Callable[[Any], None]]:
 
 
 def _bar() -> "Progress":
-    from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
-    )
+    from rich.progress import BarColumn, Progress, TimeElapsedColumn, TimeRemainingColumn
 
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TimeRemainingColumn(),
-    )
-    silent = not sys.stderr.isatty()
-    return Progress(*columns, console=Console(stderr=True), transient=True, disable=silent)
+    count = "{task.completed}/{task.total}"
+    times = TimeElapsedColumn(), TimeRemainingColumn()
+    silent, console = not sys.stderr.isatty(), Console(stderr=True)
+    return Progress(
+        "{task.description}", BarColumn(), count, *times,
+        console=console, transient=True, disable=silent,
+    )  # fmt: skip
 
 
 @contextmanager

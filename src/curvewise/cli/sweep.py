@@ -5,15 +5,16 @@ import shlex
 import sys
 import warnings
 from pathlib import Path
-from textwrap import fill
+from textwrap import fill, indent
 from typing import Annotated, Any
 
 import typer
 from rich import box
 from rich.console import Console
 from rich.table import Column, Table
+from typer import Argument, Option
 
-from curvewise.base.errors import CurvewiseError, InputError, require
+from curvewise.base.errors import CurvewiseError, require
 from curvewise.base.files import require_file
 from curvewise.cli.options import (
     AsJson,
@@ -24,25 +25,26 @@ from curvewise.cli.options import (
     examples,
     grouped,
     number_text,
-    print_json,
+    require_all_done,
     showing,
+    tell,
 )
 
 sweep_app = typer.Typer(no_args_is_help=True, help="Train many models into one store.")
 
-StorePath = Annotated[Path, typer.Argument(help="The store, one SQLite file.")]
+StorePath = Annotated[Path, Argument(help="The store, one SQLite file.")]
 
 
 @sweep_app.command("run", epilog=examples("sweep run pairs.toml --store pairs.db"))
 @grouped
 def sweep_run(
-    spec_file: Annotated[Path, typer.Argument(help="TOML file with tasks, methods and grids.")],
+    spec_file: Annotated[Path, Argument(help="TOML file with tasks, methods and grids.")],
     where: ExecutorOptions,
     store_file: Annotated[
-        Path | None, typer.Option("--store", help="The store, one SQLite file (default: SPEC.db).")
+        Path | None, Option("--store", help="The store, one SQLite file (default: SPEC.db).")
     ] = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Count the runs and estimate the time, no more.")
+        bool, Option("--dry-run", help="Count the runs and estimate the time, no more.")
     ] = False,
     data_dir: DataDir = None,
     cache_dir: CacheDir = None,
@@ -65,16 +67,9 @@ def sweep_run(
         with Store(path) as store:
             done = sweep(spec, store, executor, problems)
             rows = store.status(spec.name, by_task=False)
-    if as_json:
-        print_json({"store": str(path), "runs": done.total, "status": rows})
-    else:
-        _print_status(rows)
-        print(f"{done.done} of {done.total} runs in {path}")
-    if done.failed:
-        raise InputError(
-            f"{done.failed} runs failed; `curvewise sweep status {path} --failed` says why, and "
-            "starting again tries them again"
-        )
+    shown = status_table(rows), f"{done.done} of {done.total} runs in {path}"
+    tell(as_json, {"store": str(path), "runs": done.total, "status": rows}, *shown)
+    require_all_done(done, path, ", and starting again tries them again")
 
 
 def _dry_run(
@@ -95,21 +90,19 @@ def _dry_run(
     count = workers or processors()
     seconds = estimated_seconds(waiting, problems.load, workers=count)
     counts = {"runs": len(runs), "done": len(finished), "stacks": len(plan.stacks)}
-    if as_json:
-        print_json({**counts, "seconds": seconds})
-        return
     of_them = f", {len(finished):,} done" if finished else ""
-    print(
+    text = (
         f"{spec.name}: {len(runs):,} runs in {len(plan.stacks):,} stacks{of_them}, "
         f"about {duration(seconds)} in {count} worker{'s' * (count > 1)}"
     )
+    tell(as_json, {**counts, "seconds": seconds}, text)
 
 
 @sweep_app.command("status", epilog=examples("sweep status pairs.db --by-task"))
 def sweep_status(
     store_file: StorePath,
-    by_task: Annotated[bool, typer.Option("--by-task", help="One line a task and method.")] = False,
-    failed: Annotated[bool, typer.Option("--failed", help="Also why runs failed.")] = False,
+    by_task: Annotated[bool, Option("--by-task", help="One line a task and method.")] = False,
+    failed: Annotated[bool, Option("--failed", help="Also why runs failed.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Show how many runs are done, and their AUC, by method."""
@@ -123,23 +116,19 @@ def sweep_status(
             for sweep in (latest.values() if failed else ())
             for one in store.runs(sweep, state="failed")
         }
-    if as_json:
-        print_json({"sweeps": listed, "failed": list(reasons.values())})
-        return
-    if not listed:
-        print(f"{store_file} holds no sweep yet")
-    for name, rows in listed.items():
-        _print_status(rows, title=name)
+    shown: list[Table | str] = [status_table(rows, name) for name, rows in listed.items()]
     for reason in reasons.values():
-        last = reason["why"].strip().splitlines()[-1] if reason["why"].strip() else "?"
-        print(f"{reason['run']} {reason['method']}: {last}")
+        *_, last = reason["why"].strip().splitlines() or ["?"]
+        shown.append(f"{reason['run']} {reason['method']}: {last}")
+    about = {"sweeps": listed, "failed": list(reasons.values())}
+    tell(as_json, about, *(shown or [f"{store_file} holds no sweep yet"]))
 
 
 @sweep_app.command("export", epilog=examples("sweep export pairs.db runs.csv"))
 def sweep_export(
     store_file: StorePath,
-    out: Annotated[Path, typer.Argument(help="File to write: .csv or .parquet.")],
-    sweep: Annotated[str | None, typer.Option(help="Only this sweep.")] = None,
+    out: Annotated[Path, Argument(help="File to write: .csv or .parquet.")],
+    sweep: Annotated[str | None, Option(help="Only this sweep.")] = None,
     overwrite: Overwrite = False,
     as_json: AsJson = False,
 ) -> None:
@@ -149,43 +138,38 @@ def sweep_export(
 
     with Store(store_file, readonly=True) as store:
         rows = export(store, out, sweep=sweep, overwrite=overwrite)
-    if as_json:
-        print_json({"file": str(out), "rows": rows})
-    else:
-        print(f"{rows} rows in {out}")
+    tell(as_json, {"file": str(out), "rows": rows}, f"{rows} rows in {out}")
 
 
-def _print_status(rows: list[dict[str, Any]], title: str | None = None) -> None:
-    """Print counts and AUC; counts that are all 0 have no column, so that names have room."""
-    table = Table(title=title, box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
+def status_table(rows: list[dict[str, Any]], title: str | None = None) -> Table:
+    """Return counts and AUC; counts that are all 0 have no column, so that names have room."""
+    made = Table(title=title, box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
     by_task = any(row["task"] is not None for row in rows)
     rare = [name for name in ("pending", "diverged", "failed") if any(row[name] for row in rows)]
-    for column in (*(["task"] if by_task else []), "method"):
-        table.add_column(column, overflow="fold")
+    first = ("task", "method") if by_task else ("method",)
+    for column in first:
+        made.add_column(column, overflow="fold")
     for column in ("done", *rare, "mean AUC", "min", "max"):
-        table.add_column(column, overflow="fold", justify="right")
+        made.add_column(column, overflow="fold", justify="right")
     shown = None
     for row in rows:
         if by_task and shown not in (None, row["task"]):
-            table.add_section()
-        areas = [row[name] for name in ("mean_auc", "min_auc", "max_auc")]
-        table.add_row(
-            *(["" if row["task"] == shown else row["task"]] if by_task else []),
-            row["label"],
-            *(f"{row[name]:,}" for name in ("done", *rare)),
-            *(number_text(area) for area in areas),
-        )
+            made.add_section()
+        names = {"task": "" if row["task"] == shown else row["task"], "method": row["label"]}
+        counts = [f"{row[name]:,}" for name in ("done", *rare)]
+        areas = [number_text(row[name]) for name in ("mean_auc", "min_auc", "max_auc")]
+        made.add_row(*(names[column] for column in first), *counts, *areas)
         shown = row["task"]
-    Console().print(table)
+    return made
 
 
 paper_app = typer.Typer(no_args_is_help=True, help="Redo the paper's figures and tables.")
 
 WIDEST = 500  # characters of a table in the terminal
 ProfileName = Annotated[
-    str, typer.Option("--profile", help="laptop (frozen features, small networks) or paper.")
+    str, Option("--profile", help="laptop (frozen features, small networks) or paper.")
 ]
-Scale = Annotated[str, typer.Option(help="full, or tiny: to see that everything works.")]
+Scale = Annotated[str, Option(help="full, or tiny: to see that everything works.")]
 
 
 @paper_app.command("list", epilog=examples("paper list --profile paper"))
@@ -198,33 +182,35 @@ def paper_list(
     require_data_folder(data_dir)
     settings = _profile(profile, "full", None, data_dir)
     rows = [listed(one, settings, data_dir) for one in EXPERIMENTS.values()]
-    if as_json:
-        print_json(rows)
-        return
     name_width, time_width = (max(len(row[key]) for row in rows) for key in ("name", "takes"))
+    lines = []
     for row in rows:
         models = f"{row['models']:,} models" if row["models"] else "no models"
         first = f"{row['name']:<{name_width}} {models:>13}  {row['takes']:<{time_width}}"
-        print(f"{first}  {row['data']}".rstrip())
-        print(fill(row["question"], 76, initial_indent="    ", subsequent_indent="    "))
+        lines += [f"{first}  {row['data']}".rstrip(), indent(fill(row["question"], 72), "    ")]
     if profile == "laptop":
-        print("Times are for two cores; features of photographs, computed once, take minutes more.")
+        lines += [
+            "Times are for two cores; features of photographs, computed once, take minutes more."
+        ]
     if any(row["missing"] for row in rows):
-        print("`curvewise data list` says where missing data are looked for and how to get them.")
+        lines += [
+            "`curvewise data list` says where missing data are looked for and how to get them."
+        ]
+    tell(as_json, rows, *lines)
 
 
 @paper_app.command("run", epilog=examples("paper run table-pairs", "paper run all"))
 @grouped
 def paper_run(
-    name: Annotated[str, typer.Argument(help="A name of `paper list`, or all.")],
+    name: Annotated[str, Argument(help="A name of `paper list`, or all.")],
     where: ExecutorOptions,
     profile: ProfileName = "laptop",
     scale: Scale = "full",
     out: Annotated[
-        Path | None, typer.Option(help="Folder (default: out/paper-PROFILE, -tiny added).")
+        Path | None, Option(help="Folder (default: out/paper-PROFILE, -tiny added).")
     ] = None,
     weights: Annotated[
-        Path | None, typer.Option(help="ImageNet weights of ResNeXt50, for the profile paper.")
+        Path | None, Option(help="ImageNet weights of ResNeXt50, for the profile paper.")
     ] = None,
     data_dir: DataDir = None,
     cache_dir: CacheDir = None,
@@ -236,13 +222,15 @@ def paper_run(
     from curvewise.sweep.work import Problems
 
     require_data_folder(data_dir)
-    if cache_dir is not None and cache_dir.exists():
-        require_folder("--cache-dir", cache_dir)
+    usable = cache_dir is None or cache_dir.is_dir() or not cache_dir.exists()
+    require(usable, f"--cache-dir must be a folder, got {cache_dir}")
     chosen = list(EXPERIMENTS.values()) if name == "all" else [experiment_named(name)]
     settings = _profile(profile, scale, weights, data_dir)
     folder = out or Path("out") / (f"paper-{profile}" + ("-tiny" if scale == "tiny" else ""))
     require_usable(folder)  # once, instead of for each experiment
     _say_what_weights(chosen, settings)
+    more = ["--scale", scale] if scale != "full" else []
+    more += ["--weights", weights.name] if weights is not None else []  # not whose folder
     failed: dict[str, str] = {}
     shown: list[dict[str, Any]] = []
     with showing() as progress:
@@ -250,13 +238,11 @@ def paper_run(
         for number, one in enumerate(chosen, 1):
             if len(chosen) > 1:
                 print(f"{one.name} ({number} of {len(chosen)})", file=sys.stderr, flush=True)
-            more = ["--scale", scale] if scale != "full" else []
-            more += ["--weights", weights.name] if weights is not None else []  # not whose folder
-            command = shlex.join(
-                ["curvewise", "paper", "run", one.name, "--profile", profile, *more]
-            )
+            words = ["curvewise", "paper", "run", one.name, "--profile", profile, *more]
             try:
-                result = run_experiment(one, settings, folder, where.start(), problems, command)
+                result = run_experiment(
+                    one, settings, folder, where.start(), problems, shlex.join(words)
+                )
                 files = [*result.files, *_models_page(one, settings, folder)]
             except CurvewiseError as error:
                 if len(chosen) == 1:
@@ -269,42 +255,32 @@ def paper_run(
             claims, table = (rows.to_dict("records") for rows in (result.results, result.table))
             about = {"name": one.name, "question": one.question, "claims": claims, "table": table}
             shown.append(about | {"files": [str(file) for file in files]})
-    if as_json:
-        print_json({"experiments": shown, "failed": failed})
-    if failed:
-        raise InputError(f"{len(failed)} of {len(chosen)} could not be run: {', '.join(failed)}")
+    tell(as_json, {"experiments": shown, "failed": failed})
+    count = f"{len(failed)} of {len(chosen)}"
+    require(not failed, f"{count} could not be run: {', '.join(failed)}")
 
 
 @paper_app.command("page", epilog=examples("paper page out/paper-laptop docs/results/paper.md"))
 def paper_page(
-    folder: Annotated[Path, typer.Argument(help="Folder that `paper run` wrote to.")],
-    page: Annotated[Path, typer.Argument(help="Markdown file; what stands on top is kept.")],
+    folder: Annotated[Path, Argument(help="Folder that `paper run` wrote to.")],
+    page: Annotated[Path, Argument(help="Markdown file; what stands on top is kept.")],
     as_json: AsJson = False,
 ) -> None:
     """Write all results of a folder as pages: one of all, and beside it one for each."""
     from curvewise.paper.page import write_page
 
     count, kept = write_page(folder, page)
-    if as_json:
-        print_json({"page": str(page), "experiments": count, "kept": kept})
-    else:
-        print(f"{count} experiments in {page}" + (f", {kept} as they were" if kept else ""))
-
-
-def require_folder(option: str, path: Path | None) -> None:
-    """Raise if a folder was named that is not there, before hours of work without it."""
-    there = path is None or path.is_dir()
-    require(there, f"{option} must be a folder, got {path}")
+    text = f"{count} experiments in {page}" + (f", {kept} as they were" if kept else "")
+    tell(as_json, {"page": str(page), "experiments": count, "kept": kept}, text)
 
 
 def require_data_folder(data_dir: Path | None) -> None:
-    """Raise if the data folder that an option or the environment names is not there."""
+    """Raise if the data folder that is named is not there, before hours of work without it."""
     from curvewise.data.task import DATA_VARIABLE
 
-    require_folder("--data-dir", data_dir)
     named = os.environ.get(DATA_VARIABLE)
-    if data_dir is None and named:
-        require_folder(DATA_VARIABLE, Path(named))
+    name, place = ("--data-dir", data_dir) if data_dir else (DATA_VARIABLE, named)
+    require(not place or Path(place).is_dir(), f"{name} must be a folder, got {place}")
 
 
 def _profile(name: str, scale: str, weights: Path | None, data_dir: Path | None) -> Any:
