@@ -247,7 +247,7 @@ def test_a_disk_that_is_full_and_then_read_only(small_disk):
     assert everything(path) == expected
     with pytest.raises(StoreError, match="must be writable, it can only be read"):
         Store(path)
-    with pytest.raises(StoreError, match="folder of a store must be writable"):
+    with pytest.raises(StoreError, match="must be writable: Read-only"):
         Store(small_disk / "new.db")
     with Store(path, readonly=True) as store:
         np.testing.assert_array_equal(store.scores(ids[-1]), scores_of(ids[-1]))

@@ -13,11 +13,11 @@ import json
 import math
 import sqlite3
 import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal, Self, get_args
+from typing import Any, Literal, Self, TypeVar, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,6 +42,7 @@ from curvewise.sweep.store_file import (
 
 __all__ = ["KnownProblem", "Record", "Store", "StoreError", "Sweep"]
 
+Made = TypeVar("Made")
 Part = Literal["test", "validation"]
 STATES = ("pending", *get_args(State))
 
@@ -66,8 +67,8 @@ class KnownProblem:
     task: str
     beta: float | None
     seed: int
-    class_names: tuple[str, ...]
-    class_counts: tuple[int, ...]
+    class_names: Sequence[str]
+    class_counts: Sequence[int]
 
 
 @dataclass(frozen=True)
@@ -180,7 +181,7 @@ class Store:
     def add_problem(self, problem: Problem, task: str, beta: float | None, seed: int) -> None:
         """Keep the labels, class names and class counts of a problem; once is enough."""
         counts = np.bincount(problem.y_train, minlength=len(problem.class_names)).tolist()
-        about = KnownProblem(task, beta, seed, problem.class_names, tuple(counts))
+        about = KnownProblem(task, beta, seed, problem.class_names, counts)
         kept = problem.y_validation
         row = (
             problem.fingerprint,
@@ -204,17 +205,18 @@ class Store:
 
     def finished(self, identities: Iterable[str]) -> set[str]:
         """Return those of the identities that are done or diverged, of whatever sweep."""
-        known = self._rows("SELECT identity FROM runs WHERE state IN (?, ?)", FINAL)
-        return {identity for (identity,) in known} & set(identities)
+        known = self._rows("SELECT identity FROM runs WHERE state IN (?, ?)", FINAL, str)
+        return set(known) & set(identities)
 
     def sweeps(self) -> list[Sweep]:
         """Return the registered sweeps, oldest first; of one name, the last is the one in force."""
         rows = self._rows(
             "SELECT id, name, spec, created, (SELECT COUNT(*) FROM membership WHERE sweep = id) "
-            "FROM sweeps ORDER BY id"
+            "FROM sweeps ORDER BY id",
+            (),
+            lambda id, name, spec, *rest: Sweep(id, name, json.loads(spec), *rest),
         )
-        with self._understood():
-            return [Sweep(id, name, json.loads(spec), *rest) for id, name, spec, *rest in rows]
+        return list(rows)
 
     def run(self, identity: str) -> Record:
         """Return one run by its identity."""
@@ -235,16 +237,16 @@ class Store:
         With a sweep, labels are those that it gives its runs.
         """
         require_choice("state", state or "pending", STATES)
-        alias, order, source, values = self._source(sweep)
+        alias, order, source = self._source(sweep)
         wanted = {"task": task, "state": state, "identity": identity}
         wanted = {column: value for column, value in wanted.items() if value is not None}
-        rows = self._rows(
+        return self._rows(
             "SELECT r.identity, r.fingerprint, r.state, r.attempts, r.plan, r.outcome, "
             f"{alias}.label, {'m.number' if alias == 'm' else 'NULL'} {source} "
             f"{''.join(f'AND r.{column} = ? ' for column in wanted)} ORDER BY {order}",
-            (*values, *wanted.values()),
+            tuple(wanted.values()),
+            _record,
         )
-        return map(self._record_of, rows)
 
     def status(
         self, sweep: int | str | None = None, *, by_task: bool = True
@@ -253,18 +255,17 @@ class Store:
 
         That is counts of runs by state, AUC of those done, nan if none is, and seconds in all.
         """
-        alias, order, source, values = self._source(sweep)
+        alias, order, source = self._source(sweep)
         task = "r.task" if by_task else "NULL"
         counts = ", ".join(f"SUM(r.state = '{state}')" for state in STATES)
         auc = "CASE WHEN r.state = 'done' THEN r.auc END"
         rows = self._rows(
             f"SELECT {task}, {alias}.label, {counts}, AVG({auc}), MIN({auc}), MAX({auc}), "
             f"SUM(r.seconds) {source} GROUP BY {task}, {alias}.label ORDER BY MIN({order})",
-            values,
+            (),
+            lambda *row: (*row[:6], *map(number_of, row[6:])),
         )
-        return [
-            dict(zip(STATUS, (*row[:6], *map(number_of, row[6:])), strict=True)) for row in rows
-        ]
+        return [dict(zip(STATUS, row, strict=True)) for row in rows]
 
     def scores(self, identity: str, part: Part = "test") -> NDArray[np.float32]:
         """Return the scores (n,) of a run on the test or validation part."""
@@ -273,85 +274,68 @@ class Store:
             "SELECT s.data FROM runs r JOIN scores s ON s.run = r.id "
             "WHERE r.identity = ? AND s.part = ?",
             (identity, part),
+            lambda data: unpacked(data, "<f4"),
         )
-        for (data,) in rows:
-            with self._understood():
-                return unpacked(data, "<f4").astype(np.float32, copy=False)
-        record = self.run(identity)
-        raise InputError(
-            f"run {identity} must have {part} scores, it has none and its state is {record.state}"
-        )
-
-    def score_matrix(self, identities: Sequence[str], part: Part = "test") -> NDArray[np.float32]:
-        """Return the scores (K, n) of K runs on the same data."""
-        require(identities, "a score matrix must have one run or more, got none")
-        rows = [self.scores(identity, part) for identity in identities]
-        lengths = sorted({len(row) for row in rows})
-        require(len(lengths) == 1, f"the runs must have one number of {part} scores, got {lengths}")
-        return np.stack(rows)
+        for scores in rows:
+            return scores
+        state = self.run(identity).state
+        sentence = f"run {identity} must have {part} scores, it has none and its state is {state}"
+        raise InputError(sentence)
 
     def problem(self, fingerprint: str) -> KnownProblem:
         """Return what is known of the data with a fingerprint."""
-        text = self._of_problem("about", fingerprint)
-        with self._understood():
-            known = json.loads(text)
-            names, counts = tuple(known.pop("class_names")), tuple(known.pop("class_counts"))
-            return KnownProblem(**known, class_names=names, class_counts=counts)
+        return self._of_problem(
+            "about", fingerprint, lambda about: KnownProblem(**json.loads(about))
+        )
 
     def labels(self, fingerprint: str, part: Part = "test") -> NDArray[np.int64]:
         """Return the labels (n,) of the test or validation part of a problem."""
         require_choice("part", part, get_args(Part))
-        data = self._of_problem(part, fingerprint)
-        require(data is not None, f"the data {fingerprint} must have a {part} part, they have none")
-        with self._understood():
-            return unpacked(data, "<i8").astype(np.int64, copy=False)
+        labels = self._of_problem(part, fingerprint, lambda data: data and unpacked(data, "<i8"))
+        sentence = f"the data {fingerprint} must have a {part} part, they have none"
+        require(labels is not None, sentence)
+        return labels
 
-    def _of_problem(self, column: str, fingerprint: str) -> Any:
+    def _of_problem(self, column: str, fingerprint: str, read: Callable[[Any], Made]) -> Made:
         query = f"SELECT {column} FROM problems WHERE fingerprint = ?"
-        for row in self._rows(query, (fingerprint,)):
-            return row[0]
+        for value in self._rows(query, (fingerprint,), read):
+            return value
         raise InputError(f"{self.path} must hold the data asked for, got {fingerprint!r}")
 
-    def _rows(self, query: str, values: Sequence[Any] = ()) -> Iterator[Any]:
+    def _rows(self, query: str, values: Sequence[Any], read: Callable[..., Made]) -> Iterator[Made]:
+        """Yield what `read` makes of each row; one that cannot be what was written is damage."""
         with explained(self.path):
-            # `yield from` would close the cursor of an abandoned reading, maybe after the store.
-            for row in self._connection.execute(query, values):  # noqa: UP028
-                yield row
+            for row in self._connection.execute(query, values):
+                try:
+                    made = read(*row)
+                except (AttributeError, KeyError, TypeError, ValueError, zlib.error) as error:
+                    raise damaged(self.path, error) from error
+                yield made
 
-    def _source(self, sweep: int | str | None) -> tuple[str, str, str, tuple[int, ...]]:
-        """Return the table that labels come from, the order, the FROM clause and its values."""
+    def _source(self, sweep: int | str | None) -> tuple[str, str, str]:
+        """Return the table that labels come from, the order, and the FROM clause."""
         if sweep is None:
-            return "r", "r.id", "FROM runs r WHERE TRUE", ()
-        members = "FROM membership m CROSS JOIN runs r ON r.id = m.run WHERE m.sweep = ?"
-        return "m", "m.position", members, (self._sweep_id(sweep),)
+            return "r", "r.id", "FROM runs r WHERE TRUE"
+        members = "FROM membership m CROSS JOIN runs r ON r.id = m.run WHERE m.sweep ="
+        return "m", "m.position", f"{members} {self._sweep_id(sweep)}"
 
     def _sweep_id(self, sweep: int | str) -> int:
-        known = list(self._rows("SELECT id, name FROM sweeps ORDER BY id"))
-        matching = [id for id, name in known if sweep in (id, name)]
+        known = self.sweeps()
+        matching = [each.id for each in known if sweep in (each.id, each.name)]
         if not matching:
-            names = list(dict.fromkeys(name for _, name in known))
+            names = list(dict.fromkeys(each.name for each in known))
             raise InputError(
                 f"sweep must be one of {', '.join(map(repr, names)) or 'none yet'} in {self.path}, "
                 f"got {sweep!r}{did_you_mean(sweep, names)}"
             )
-        return int(matching[-1])
+        return matching[-1]
 
-    def _record_of(self, row: Sequence[Any]) -> Record:
-        identity, fingerprint, state, attempts, plan, outcome, label, number = row
-        with self._understood():
-            run = PlannedRun(**json.loads(plan))
-            run = replace(run, label=label, number=run.number if number is None else number)
-            if outcome is None:
-                return Record(identity, fingerprint, run, state, attempts, {}, 0.0)
-            about = json.loads(outcome)
-            del about["state"]
-            metrics = {name: number_of(value) for name, value in about.pop("metrics").items()}
-            return Record(identity, fingerprint, run, state, attempts, metrics, **about)
 
-    @contextmanager
-    def _understood(self) -> Iterator[None]:
-        """Say that the store is damaged where a row cannot be what was written."""
-        try:
-            yield
-        except (AttributeError, KeyError, TypeError, ValueError, zlib.error) as error:
-            raise damaged(self.path, error) from error
+def _record(*row: Any) -> Record:
+    identity, fingerprint, state, attempts, plan, outcome, label, number = row
+    run = PlannedRun(**json.loads(plan))
+    run = replace(run, label=label, number=run.number if number is None else number)
+    about = json.loads(outcome or '{"state": 0, "metrics": {}, "seconds": 0.0}')
+    del about["state"]
+    metrics = {name: number_of(value) for name, value in about.pop("metrics").items()}
+    return Record(identity, fingerprint, run, state, attempts, metrics, **about)

@@ -147,8 +147,6 @@ def _has_log(path: Path) -> bool:
 def _create(path: Path) -> None:
     """Make an empty store, which gets its name when it is complete."""
     require(path.parent.is_dir(), f"the folder of a store must exist, got {path}")
-    if not os.access(path.parent, os.W_OK):
-        raise StoreError(f"the folder of a store must be writable, got {path}")
     try:
         with writer_lock(path), explained(path):
             if path.exists():  # another process was quicker
@@ -183,13 +181,12 @@ def _require_store(path: Path) -> None:
                     f"{': a newer Curvewise wrote it' if version > VERSION else ''}"
                 )
             trouble = "" if in_use else _trouble(connection, before.st_size)
-    except sqlite3.DatabaseError as error:
-        if error.sqlite_errorcode == sqlite3.SQLITE_NOTADB:
+    except (sqlite3.DatabaseError, UnicodeDecodeError) as error:  # of a changed name in a message
+        code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT) & 0xFF
+        if code == sqlite3.SQLITE_NOTADB:
             raise foreign from None
-        if error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_CANTOPEN:
+        if code == sqlite3.SQLITE_CANTOPEN:
             raise InputError(f"the store {path} must be readable, it cannot be opened") from None
-        trouble = str(error)
-    except UnicodeDecodeError as error:  # a message with a changed name in it
         trouble = str(error)
     # Beside a writer, pages may have been half-way between log and file: SQLite sorts that out.
     untouched = not (in_use or _has_log(path)) and path.stat().st_mtime_ns == before.st_mtime_ns
@@ -248,17 +245,14 @@ def latest_sweep(connection: sqlite3.Connection, name: str, spec: str) -> int:
 
     The name stands for its highest id, so a spec that returns after another one gets a new id.
     """
-    query = "SELECT id, spec FROM sweeps WHERE name = ? ORDER BY id"
-    known = connection.execute(query, (name,)).fetchall()
-    if known and known[-1][1] == spec:
-        return int(known[-1][0])
-    for sweep in [(sweep,) for sweep, text in known if text == spec]:
-        connection.execute("DELETE FROM membership WHERE sweep = ?", sweep)
-        connection.execute("DELETE FROM sweeps WHERE id = ?", sweep)
-    row = (name, spec, now())
-    added = connection.execute("INSERT INTO sweeps (name, spec, created) VALUES (?, ?, ?)", row)
-    assert added.lastrowid is not None
-    return added.lastrowid
+    query = "SELECT id, spec FROM sweeps WHERE name = ? ORDER BY id DESC"
+    latest = connection.execute(query, (name,)).fetchone()
+    if latest and latest[1] == spec:
+        return int(latest[0])
+    same = "SELECT id FROM sweeps WHERE name = ? AND spec = ?"
+    connection.execute(f"DELETE FROM membership WHERE sweep IN ({same})", (name, spec))
+    query = "REPLACE INTO sweeps (name, spec, created) VALUES (?, ?, ?)"
+    return connection.execute(query, (name, spec, now())).lastrowid or 0
 
 
 def write_result(connection: sqlite3.Connection, result: Result, about: Mapping[str, Any]) -> bool:
@@ -307,8 +301,10 @@ def packed(array: NDArray[Any], kind: str) -> bytes:
 
 def unpacked(data: bytes, kind: str) -> NDArray[Any]:
     """Return the array (n,) that `packed` compressed; zlib notices a changed one."""
-    planes = np.frombuffer(zlib.decompress(data), np.uint8).reshape(np.dtype(kind).itemsize, -1)
-    return np.ascontiguousarray(planes.T).view(kind)[:, 0]
+    wanted = np.dtype(kind)
+    planes = np.frombuffer(zlib.decompress(data), np.uint8).reshape(wanted.itemsize, -1)
+    array = np.ascontiguousarray(planes.T).view(wanted)[:, 0]
+    return array.astype(wanted.newbyteorder("="), copy=False)
 
 
 def now() -> str:
