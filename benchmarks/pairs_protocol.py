@@ -21,11 +21,11 @@ from curvewise.paper.cells import cells_of, models_of
 from _measure import Result, main
 from curvewise.stats.areas import by_method
 from curvewise.stats.comparisons import paired
-from curvewise.sweep.executors import processes
 from curvewise.sweep.run import sweep
 from curvewise.sweep.spec import Spec, read_spec
 from curvewise.sweep.store import Store
 from curvewise.sweep.work import Problems
+from curvewise.sweep.worker_processes import WorkerProcesses
 
 ROOT = Path(__file__).parent.parent
 PAIRS = [f"fashion-mnist:{pair}" for pair in ("0/6", "1/3", "2/4", "5/7", "8/9")]
@@ -36,7 +36,7 @@ def run(spec: Spec, path: Path) -> float:
     path.parent.mkdir(exist_ok=True)
     start = time.perf_counter()
     with Store(path) as store:
-        sweep(spec, store, processes(), Problems())
+        sweep(spec, store, WorkerProcesses(), Problems())
     return time.perf_counter() - start
 
 

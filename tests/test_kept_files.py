@@ -16,7 +16,7 @@ import pytest
 
 import curvewise as cw
 from command_line import command
-from curvewise.sweep import executors
+from curvewise.sweep.executors import Serial
 from curvewise.sweep.run import run_sweep
 from curvewise.sweep.spec import Spec
 from curvewise.sweep.store import Store
@@ -51,7 +51,7 @@ def test_a_store_opens_and_its_sweep_goes_on(tmp_path):
 
     spec, problems = Spec.from_dict(json.loads((KEPT / "spec.json").read_text())), Problems()
     with Store(place) as store:
-        run_sweep(spec, store, executors.serial(), problems.load, problems.describe)
+        run_sweep(spec, store, Serial(), problems.load, problems.describe)
         for identity, run in EXPECTED["runs"].items():
             record = store.run(identity)
             assert record.state == "done"

@@ -12,7 +12,7 @@ from curvewise.data import folders
 from curvewise.paper.catalogue import EXPERIMENTS
 from curvewise.paper.profiles import Profile
 from curvewise.paper.running import run_experiment
-from curvewise.sweep.executors import serial
+from curvewise.sweep.executors import Serial
 from curvewise.sweep.work import Problems
 
 RNG = np.random.default_rng(0)
@@ -76,7 +76,7 @@ def test_everything_runs(profile, data_dir, tmp_path, monkeypatch):
     trained = set()
     for name, experiment in EXPERIMENTS.items():
         shown = run_experiment(
-            experiment, Profile(profile, "tiny"), tmp_path / "out", serial(), problems
+            experiment, Profile(profile, "tiny"), tmp_path / "out", Serial(), problems
         )
         record = json.loads((tmp_path / "out" / f"{name}.json").read_text())
         assert record["data"]

@@ -14,7 +14,7 @@ from curvewise.paper.measures import gain
 from curvewise.paper.page import START, write_page
 from curvewise.paper.profiles import Profile, both
 from curvewise.paper.running import markdown_table, run_experiment, show
-from curvewise.sweep.executors import serial
+from curvewise.sweep.executors import Serial
 from curvewise.sweep.spec import Spec
 from curvewise.sweep.work import Problems
 
@@ -50,7 +50,7 @@ EXPERIMENT = Experiment(
 @pytest.fixture(scope="module")
 def ran(tmp_path_factory):
     folder = tmp_path_factory.mktemp("ran")
-    shown = run_experiment(EXPERIMENT, Profile(), folder, serial(), Problems(), "curvewise x")
+    shown = run_experiment(EXPERIMENT, Profile(), folder, Serial(), Problems(), "curvewise x")
     return folder, shown
 
 
@@ -74,7 +74,7 @@ def test_a_second_start_trains_nothing_and_shows_the_same(ran, monkeypatch):
     folder, shown = ran
     before = json.loads((folder / "fig-test.json").read_text())
     monkeypatch.setattr("curvewise.sweep.run.train_stack", None)
-    again = run_experiment(EXPERIMENT, Profile(), folder, serial(), Problems(), "curvewise x")
+    again = run_experiment(EXPERIMENT, Profile(), folder, Serial(), Problems(), "curvewise x")
     pd.testing.assert_frame_equal(again.results, shown.results)
     record = json.loads((folder / "fig-test.json").read_text())
     assert record["seconds"] == before["seconds"] > 0  # of training, whenever that was
@@ -165,7 +165,7 @@ def test_why_runs_failed_is_said(tmp_path):
             raise OSError("a disk is full")
 
     with pytest.raises(InputError, match=r"3 runs of fig-test failed, one of them with: .*disk"):
-        run_experiment(EXPERIMENT, Profile(), tmp_path, serial(), Broken())
+        run_experiment(EXPERIMENT, Profile(), tmp_path, Serial(), Broken())
 
 
 def test_results_of_another_scale_are_not_replaced(ran, tmp_path):
@@ -173,12 +173,12 @@ def test_results_of_another_scale_are_not_replaced(ran, tmp_path):
     before = (folder / "fig-test.csv").read_bytes()
     tiny = Profile("laptop", "tiny")
     with pytest.raises(InputError, match="would replace: name another --out"):
-        run_experiment(EXPERIMENT, tiny, folder, serial(), Problems())
+        run_experiment(EXPERIMENT, tiny, folder, Serial(), Problems())
     assert (folder / "fig-test.csv").read_bytes() == before
     file = tmp_path / "file"
     file.write_text("")
     with pytest.raises(InputError, match="--out must be a folder"):
-        run_experiment(EXPERIMENT, Profile(), file, serial(), Problems())
+        run_experiment(EXPERIMENT, Profile(), file, Serial(), Problems())
 
 
 def test_pages_are_not_made_less_by_a_tiny_run(ran, tmp_path):

@@ -12,7 +12,7 @@ from curvewise.paper.experiment import Reading, results
 from curvewise.paper.profiles import Profile
 from curvewise.paper.running import read_data, run_experiment, write_data
 from curvewise.paper.samples import PUBLISHED, SAMPLES, sample_table
-from curvewise.sweep import executors
+from curvewise.sweep.executors import Serial
 from curvewise.sweep.work import Problems
 
 CIFAR10 = ["airplane", "automobile", "bird", "cat", "deer", "dog"]
@@ -126,6 +126,6 @@ def test_the_table_is_run_like_any_other(tmp_path):
     write_cifar10(tmp_path / "data", cats=20, dogs=20)
     problems = Problems(data_dir=tmp_path / "data", cache_dir=tmp_path / "cache")
     out = tmp_path / "out"
-    found = run_experiment(SAMPLES, Profile("paper"), out, executors.serial(), problems)
+    found = run_experiment(SAMPLES, Profile("paper"), out, Serial(), problems)
     assert [file.name for file in found.files] == ["table-samples.csv", "table-samples-sources.csv"]
     assert SAMPLES.needs(Profile()) == []

@@ -15,21 +15,22 @@ import torch
 from executor_jobs import Numbers, by_key, is_running, numbers
 
 from curvewise.base.errors import InputError
-from curvewise.sweep import executors
-from curvewise.sweep.executors import Executor, Finished, Job
+from curvewise.sweep.executors import Executor, Finished, Job, Serial
+from curvewise.sweep.ray_cluster import RayCluster
+from curvewise.sweep.worker_processes import WorkerProcesses
 
 ON_RAY = pytest.param("ray", marks=pytest.mark.cluster)
 EXECUTORS: dict[str, Callable[[], Executor]] = {
-    "serial": executors.serial,
-    "processes": lambda: executors.processes(2),
-    "ray": executors.ray,
+    "serial": Serial,
+    "processes": lambda: WorkerProcesses(2),
+    "ray": RayCluster,
 }
 
 
 @pytest.fixture(scope="module")
 def one_ray() -> Iterator[Any]:
     """Start Ray once for this file; its workers can import the jobs."""
-    executors.ray()  # sets Ray's environment before it is imported
+    RayCluster()  # sets Ray's environment before it is imported
     import ray
 
     with pytest.MonkeyPatch.context() as patch:
@@ -209,7 +210,7 @@ def test_closing_early_ends_what_is_under_way(executor: Executor, tmp_path: Path
 
 def test_closing_early_begins_no_other_job_in_this_process(tmp_path: Path) -> None:
     jobs = [Job(n, str(tmp_path / str(n)), "0") for n in range(3)]
-    ends = executors.serial().execute(jobs, os.mkdir, lambda data_key: 0o777)
+    ends = Serial().execute(jobs, os.mkdir, lambda data_key: 0o777)
     next(ends)
     ends.close()
     assert [path.name for path in tmp_path.iterdir()] == ["0"]
@@ -220,4 +221,4 @@ def test_ctrl_c_in_this_process_is_not_an_error_of_the_job() -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        next(executors.serial().execute([Job(0, 0, "0")], max, load))
+        next(Serial().execute([Job(0, 0, "0")], max, load))

@@ -15,8 +15,9 @@ import pytest
 from executor_jobs import Numbers, by_key, descendants, is_running, numbers
 
 from curvewise.base.errors import CurvewiseError, InputError
-from curvewise.sweep import executors, ray_cluster
-from curvewise.sweep.executors import Job
+from curvewise.sweep import ray_cluster
+from curvewise.sweep.executors import Job, make_executor
+from curvewise.sweep.ray_cluster import RayCluster
 
 # A machine that is gone is noticed after a second instead of half a minute.
 WATCHFUL = {
@@ -29,24 +30,14 @@ WATCHFUL = {
 def test_without_ray_the_message_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(InputError, match=r'pip install "curvewise\[cluster\]"'):
-        executors.ray()
+        RayCluster()
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"gpus_per_job": -1}, "gpus_per_job must be >= 0"),
-        (
-            {"gpus_per_job": 1.5},
-            "gpus_per_job must be a whole number if it is more than 1, got 1.5",
-        ),
-        ({"cpus_per_job": 0}, "cpus_per_job must be >= 0.001"),
-        ({"cpus_per_job": "all"}, "cpus_per_job must be a number"),
-    ],
-)
-def test_a_job_takes_a_share_or_whole_ones(options: Any, message: str) -> None:
-    with pytest.raises(InputError, match=message):
-        executors.ray(**options)
+def test_a_job_takes_a_share_or_whole_ones() -> None:
+    with pytest.raises(InputError, match="gpus must be >= 0"):
+        make_executor("ray", gpus=-1)
+    with pytest.raises(InputError, match="gpus must be a whole number if it is more than 1, got"):
+        make_executor("ray", gpus=1.5)
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1:1", "ray://127.0.0.1:1", "nonsense", "auto"])
@@ -56,14 +47,14 @@ def test_an_address_where_nobody_is_is_refused_at_once(
     if address == "auto":
         monkeypatch.setenv("RAY_ADDRESS", "127.0.0.1:1")
     with pytest.raises(InputError, match=f"a running Ray cluster, got '{address}': "):
-        list(executors.ray(address).execute([Job(0, 0, "0")], work.die, numbers))
-    assert not executors.ray(address)._ray.is_initialized()  # type: ignore[attr-defined]
+        list(RayCluster(address).execute([Job(0, 0, "0")], work.die, numbers))
+    assert not RayCluster(address)._ray.is_initialized()
 
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Any]:
     """Start two machines of one processor each; the first has a (fictitious) GPU too."""
-    executors.ray()  # sets Ray's environment before it is imported
+    RayCluster()  # sets Ray's environment before it is imported
     from ray.cluster_utils import Cluster
 
     with pytest.MonkeyPatch.context() as patch:
@@ -81,10 +72,10 @@ def test_a_ray_of_this_machine_listens_to_this_machine_only(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("PYTHONPATH", work.HERE)
-    executors.ray()  # sets Ray's environment before it is imported
+    RayCluster()  # sets Ray's environment before it is imported
     import ray
 
-    ends = executors.ray().execute([Job(0, 0, "0")], work.visible_gpus, numbers)
+    ends = RayCluster().execute([Job(0, 0, "0")], work.visible_gpus, numbers)
     first = next(ends)
     hosts = [node["NodeManagerAddress"] for node in ray.nodes()]
     ends.close()
@@ -97,7 +88,7 @@ def test_a_machine_is_lost_and_all_jobs_finish(cluster: Any, tmp_path: Path) -> 
     doomed = cluster.add_node(num_cpus=1)
     caught = tmp_path / "caught"
     jobs = [Job(n, (str(caught), doomed.node_id), str(n % 2)) for n in range(14)]
-    ends = executors.ray(cluster.address).execute(jobs, work.linger_on_node, numbers)
+    ends = RayCluster(cluster.address).execute(jobs, work.linger_on_node, numbers)
     first = next(ends)
     assert caught.exists()  # a job is under way there
     cluster.remove_node(doomed, allow_graceful=False)
@@ -117,7 +108,7 @@ def test_both_machines_work_and_the_cluster_goes_on_afterwards(
     for folder in (tmp_path / "one", tmp_path / "two"):
         folder.mkdir()
         jobs = [Job(n, str(folder), "0") for n in range(4)]
-        ends = by_key(executors.ray(cluster.address).execute(jobs, work.meet_on_nodes, numbers))
+        ends = by_key(RayCluster(cluster.address).execute(jobs, work.meet_on_nodes, numbers))
         assert len({end.outcome for end in ends.values()}) == 2
         assert not ray.is_initialized()
 
@@ -125,7 +116,7 @@ def test_both_machines_work_and_the_cluster_goes_on_afterwards(
 @pytest.mark.cluster
 @pytest.mark.parametrize(("share", "visible"), [(0.5, "0"), (0.0, "")])
 def test_jobs_share_a_gpu_or_see_none(cluster: Any, share: float, visible: str) -> None:
-    executor = executors.ray(cluster.address, gpus_per_job=share, cpus_per_job=0.5)
+    executor = RayCluster(cluster.address, gpus=share)
     ends = by_key(executor.execute([Job(n, 0, "0") for n in (0, 1)], work.visible_gpus, numbers))
     assert [ends[n].outcome for n in (0, 1)] == [visible, visible]
 
@@ -136,14 +127,14 @@ def test_another_version_on_the_cluster_fails_no_job_but_stops(
 ) -> None:
     monkeypatch.setattr(ray_cluster, "VERSIONS", ("9.9", 7))
     with pytest.raises(CurvewiseError, match=r"must be able to run curvewise .*9\.9.*7"):
-        list(executors.ray(cluster.address).execute([Job(0, 0, "0")], work.die, numbers))
+        list(RayCluster(cluster.address).execute([Job(0, 0, "0")], work.die, numbers))
 
 
 @pytest.mark.cluster
 def test_what_no_machine_has_is_waited_for_with_a_warning(cluster: Any) -> None:
     import ray
 
-    executor = ray_cluster.RayCluster(cluster.address, gpus_per_job=8)
+    executor = RayCluster(cluster.address, gpus=8)
     ray.init(cluster.address, log_to_driver=False, logging_level="ERROR")
     try:
         with pytest.warns(UserWarning, match="wait for a machine with 1 CPU and 8 GPU to join"):
@@ -172,7 +163,7 @@ def test_data_leave_the_object_store_after_their_last_job(cluster: Any) -> None:
     try:
         jobs = [Job(n, 1.0, str(n // 4)) for n in range(24)]
         unfinished = {job.key: job.data_key for job in jobs}
-        for end in executors.ray().execute(jobs, work.weighted_sum, load):
+        for end in RayCluster().execute(jobs, work.weighted_sum, load):
             assert end.error is None
             del unfinished[end.key]
             needed = loaded & set(unfinished.values())
@@ -192,7 +183,7 @@ def test_closing_after_the_connection_is_gone_starts_no_other(cluster: Any, tmp_
 
     ray.init(cluster.address, log_to_driver=False, logging_level="ERROR")
     jobs = [Job(0, "", "0"), Job(1, str(tmp_path), "0")]
-    ends = executors.ray().execute(jobs, work.sleep_long, numbers)
+    ends = RayCluster().execute(jobs, work.sleep_long, numbers)
     assert next(ends).key == 0
     ray.shutdown()
     ends.close()
@@ -203,11 +194,12 @@ def test_closing_after_the_connection_is_gone_starts_no_other(cluster: Any, tmp_
 DRIVER = """
 import signal, sys
 import executor_jobs as work
-from curvewise.sweep.executors import Job, ray
+from curvewise.sweep.executors import Job
+from curvewise.sweep.ray_cluster import RayCluster
 signal.signal(signal.SIGINT, signal.default_int_handler)
 job, folder = sys.argv[1:]
 jobs = [Job(n, n, "0") for n in (0, 1)] if job == "hush" else [Job(n, folder, "0") for n in (0, 1)]
-ends = list(ray().execute(jobs, getattr(work, job), lambda data_key: None))
+ends = list(RayCluster().execute(jobs, getattr(work, job), lambda data_key: None))
 print(sorted((end.key, end.outcome, end.attempts) for end in ends))
 """
 

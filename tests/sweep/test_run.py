@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from curvewise.base.machine import machine, processor_names
-from curvewise.sweep.executors import Finished, serial
+from curvewise.sweep.executors import Finished, Serial
 from curvewise.sweep.plan import Problem, ProblemInfo
 from curvewise.sweep.run import SweepProgress, run_sweep
 from curvewise.sweep.spec import Spec
@@ -46,7 +46,7 @@ def test_a_sweep_from_start_to_end(tmp_path):
     seen = []
     with Store(tmp_path / "s.db") as store:
         progress = run_sweep(
-            SPEC, store, serial(), load, describe,
+            SPEC, store, Serial(), load, describe,
             on_progress=lambda p: seen.append((p.done, p.total)),
         )  # fmt: skip
         assert seen == [(0, 20), (3, 20), (5, 20), (8, 20), (10, 20), (13, 20), (15, 20),
@@ -68,7 +68,7 @@ class StopsAfter:
         self.count = count
 
     def execute(self, jobs, work, load):
-        for number, finished in enumerate(serial().execute(jobs, work, load)):
+        for number, finished in enumerate(Serial().execute(jobs, work, load)):
             if number == self.count:
                 raise KeyboardInterrupt
             yield finished
@@ -77,13 +77,13 @@ class StopsAfter:
 @pytest.mark.parametrize("count", [0, 1, 4])
 def test_a_stopped_sweep_goes_on_to_the_same_records(tmp_path, count):
     with Store(tmp_path / "whole.db") as store:
-        run_sweep(SPEC, store, serial(), load, describe)
+        run_sweep(SPEC, store, Serial(), load, describe)
     with Store(tmp_path / "cut.db") as store, pytest.raises(KeyboardInterrupt):
         run_sweep(SPEC, store, StopsAfter(count), load, describe)
     done = len(records(tmp_path / "cut.db"))
     assert (done == 0) == (count == 0)
     with Store(tmp_path / "cut.db") as store:
-        progress = run_sweep(SPEC, store, serial(), load, describe)
+        progress = run_sweep(SPEC, store, Serial(), load, describe)
     assert progress.at_start == done
     assert progress.done == 20
     assert records(tmp_path / "cut.db") == records(tmp_path / "whole.db")
@@ -91,19 +91,19 @@ def test_a_stopped_sweep_goes_on_to_the_same_records(tmp_path, count):
 
 def test_a_finished_sweep_trains_nothing(tmp_path):
     with Store(tmp_path / "s.db") as store:
-        run_sweep(SPEC, store, serial(), load, describe)
+        run_sweep(SPEC, store, Serial(), load, describe)
 
         def refuse(run):
             raise AssertionError("nothing is to be read")
 
-        assert run_sweep(SPEC, store, serial(), refuse, describe).done == 20
+        assert run_sweep(SPEC, store, Serial(), refuse, describe).done == 20
 
 
 def test_a_larger_spec_trains_only_what_is_new(tmp_path):
     with Store(tmp_path / "s.db") as store:
-        run_sweep(SPEC, store, serial(), load, describe)
+        run_sweep(SPEC, store, Serial(), load, describe)
         larger = Spec.from_dict({**GIVEN, "seeds": [0, 1, 2]})
-        progress = run_sweep(larger, store, serial(), load, describe)
+        progress = run_sweep(larger, store, Serial(), load, describe)
         assert (progress.at_start, progress.total) == (20, 30)
 
 
@@ -111,7 +111,7 @@ class Fails:
     """An executor whose second job fails."""
 
     def execute(self, jobs, work, load):
-        for number, finished in enumerate(serial().execute(jobs, work, load)):
+        for number, finished in enumerate(Serial().execute(jobs, work, load)):
             yield finished if number != 1 else Finished(finished.key, error="Traceback\nboom")
 
 
@@ -121,7 +121,7 @@ def test_a_failed_stack_is_recorded_and_tried_again(tmp_path):
         assert (progress.done, progress.failed) == (18, 2)
         failed = list(store.runs(state="failed"))
         assert [record.message.splitlines()[-1] for record in failed] == ["boom", "boom"]
-        progress = run_sweep(SPEC, store, serial(), load, describe)
+        progress = run_sweep(SPEC, store, Serial(), load, describe)
         assert (progress.at_start, progress.done, progress.failed) == (18, 20, 0)
 
 
@@ -133,7 +133,7 @@ def test_data_that_change_meanwhile_are_an_error_of_their_runs(tmp_path):
         return ProblemInfo(f"{run.task}{run.seed}{'x' if run.task == 'b' else ''}", "features")
 
     with Store(tmp_path / "s.db") as store:
-        progress = run_sweep(SPEC, store, serial(), load, changing)
+        progress = run_sweep(SPEC, store, Serial(), load, changing)
         assert (progress.done, progress.failed) == (10, 10)
         (message,) = {record.message.splitlines()[-1] for record in store.runs(state="failed")}
         assert "the data of b changed" in message
@@ -147,7 +147,7 @@ def test_a_second_driver_is_refused(tmp_path):
         first.writing(),
         pytest.raises(StoreError, match="writ"),
     ):
-        run_sweep(SPEC, second, serial(), load, describe)
+        run_sweep(SPEC, second, Serial(), load, describe)
 
 
 def test_time_left(monkeypatch):

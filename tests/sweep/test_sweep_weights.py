@@ -7,7 +7,7 @@ from safetensors.torch import save_file
 
 from curvewise.base.errors import InputError
 from curvewise.networks.registry import build_network
-from curvewise.sweep.executors import serial
+from curvewise.sweep.executors import Serial
 from curvewise.sweep.plan import make_plan
 from curvewise.sweep.run import run_sweep
 from curvewise.sweep.spec import Spec
@@ -37,7 +37,7 @@ def test_models_start_from_the_weights_of_a_file(tmp_path):
     network = save(tmp_path / "start.safetensors", seed=5)
     spec, problems = spec_with(tmp_path / "start.safetensors"), Problems()
     with Store(tmp_path / "runs.db") as store:
-        run_sweep(spec, store, serial(), problems.load, problems.describe)
+        run_sweep(spec, store, Serial(), problems.load, problems.describe)
         found = [store.scores(record.identity) for record in store.runs("sweep", state="done")]
     problem = problems.load(spec.runs()[0])
     with torch.no_grad():
@@ -67,7 +67,7 @@ def test_weights_that_are_not_there_or_do_not_fit(tmp_path):
         done = run_sweep(
             spec_with(tmp_path / "wide.safetensors"),
             store,
-            serial(),
+            Serial(),
             problems.load,
             problems.describe,
         )

@@ -16,33 +16,33 @@ import pytest
 from executor_jobs import Numbers, by_key, is_running, numbers
 
 from curvewise.base.errors import InputError
-from curvewise.sweep import executors
 from curvewise.sweep.executors import Job
+from curvewise.sweep.worker_processes import WorkerProcesses
 
 
 @pytest.mark.parametrize("workers", [0, -1, float("nan"), "two"])
 def test_a_crew_has_one_worker_or_more(workers: Any) -> None:
     with pytest.raises(InputError, match="workers must be"):
-        executors.processes(workers)
+        WorkerProcesses(workers)
 
 
 def test_there_is_a_worker_for_each_processor_this_process_may_use(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda process: {1, 4, 5})
-    assert executors.processes().workers == 3  # type: ignore[attr-defined]
+    assert WorkerProcesses().workers == 3
 
 
 def test_workers_are_as_many_as_asked_for_and_serve_many_jobs(tmp_path: Path) -> None:
     jobs = [Job(n, str(tmp_path), "0") for n in range(8)]
-    ends = by_key(executors.processes(2).execute(jobs, work.meet, numbers))
+    ends = by_key(WorkerProcesses(2).execute(jobs, work.meet, numbers))
     used = {end.outcome for end in ends.values()}
     assert len(used) == len(list(tmp_path.iterdir())) == 2
     assert os.getpid() not in used
 
 
 def test_no_more_workers_than_jobs(tmp_path: Path) -> None:
-    ends = executors.processes(50).execute([Job(0, "", "0")], work.process_number, numbers)
+    ends = WorkerProcesses(50).execute([Job(0, "", "0")], work.process_number, numbers)
     assert len(by_key(ends)) == 1
 
 
@@ -50,12 +50,12 @@ def test_one_worker_does_the_jobs_in_their_order_and_a_retry_at_once(tmp_path: P
     jobs = [
         Job(n, (str(tmp_path / str(n)), "SIGKILL" if n == 1 else ""), "0") for n in (3, 1, 4, 2)
     ]
-    ends = executors.processes(1).execute(jobs, work.die_at_first, numbers)
+    ends = WorkerProcesses(1).execute(jobs, work.die_at_first, numbers)
     assert [end.key for end in ends] == [3, 1, 4, 2]
 
 
 def test_a_crash_in_compiled_code_tells_where(tmp_path: Path) -> None:
-    end = by_key(executors.processes(1).execute([Job(0, "SIGSEGV", "0")], work.die, numbers))[0]
+    end = by_key(WorkerProcesses(1).execute([Job(0, "SIGSEGV", "0")], work.die, numbers))[0]
     assert str(end.error).count("ended by signal SIGSEGV") == 3
     assert str(end.error).count("executor_jobs.py") == 3
     assert " in die" in str(end.error)
@@ -64,7 +64,7 @@ def test_a_crash_in_compiled_code_tells_where(tmp_path: Path) -> None:
 
 def test_an_exit_code_is_named() -> None:
     jobs = [Job(0, "exit", "0"), Job(1, "", "0")]
-    ends = by_key(executors.processes(1).execute(jobs, work.die, numbers))
+    ends = by_key(WorkerProcesses(1).execute(jobs, work.die, numbers))
     assert "try 3: ended with exit code 7" in str(ends[0].error)
     assert ends[1].outcome == "alive"
 
@@ -72,7 +72,7 @@ def test_an_exit_code_is_named() -> None:
 def test_an_idle_worker_that_was_killed_costs_no_try(tmp_path: Path) -> None:
     jobs = [Job(n, (str(tmp_path), role), "0") for n, role in enumerate(["slow", "quick"])]
     attempts = {}
-    for end in executors.processes(2).execute(jobs, work.slay_the_idle, numbers):
+    for end in WorkerProcesses(2).execute(jobs, work.slay_the_idle, numbers):
         (tmp_path / "answered").touch()
         attempts[end.outcome] = end.attempts
     assert attempts == {"quick": 1, "slow": 2}
@@ -83,7 +83,7 @@ def test_a_job_may_write_to_its_data_without_harm_to_others() -> None:
         return Numbers(data_key, np.zeros(3))
 
     ends = by_key(
-        executors.processes(1).execute([Job(n, 5, "0") for n in range(3)], work.scribble, load)
+        WorkerProcesses(1).execute([Job(n, 5, "0") for n in range(3)], work.scribble, load)
     )
     assert [ends[n].outcome for n in range(3)] == [0.0, 0.0, 0.0]
 
@@ -94,8 +94,8 @@ def test_files_of_data_are_there_while_a_job_needs_them(
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     jobs = [Job(n, 1.0, str(n // 3)) for n in range(9)]
     left = [
-        len(list(tmp_path.glob("curvewise-data-*/*/1.npy")))
-        for _ in executors.processes(1).execute(jobs, work.weighted_sum, numbers)
+        len(list(tmp_path.glob("curvewise-data-*/*/0.array")))
+        for _ in WorkerProcesses(1).execute(jobs, work.weighted_sum, numbers)
     ]
     # The next job has been handed out, with its data, when an end is reported.
     assert left == [1, 1, 1, 1, 1, 1, 1, 1, 0]
@@ -107,7 +107,7 @@ def test_the_driver_keeps_its_environment_and_its_ear_for_ctrl_c(
 ) -> None:
     monkeypatch.setenv("OMP_NUM_THREADS", "5")
     monkeypatch.delenv("MKL_NUM_THREADS", raising=False)
-    by_key(executors.processes(1).execute([Job(0, 0, "0")], work.process_number, numbers))
+    by_key(WorkerProcesses(1).execute([Job(0, 0, "0")], work.process_number, numbers))
     assert os.environ["OMP_NUM_THREADS"] == "5"
     assert "MKL_NUM_THREADS" not in os.environ
     assert signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, [])
@@ -117,13 +117,14 @@ def test_the_driver_keeps_its_environment_and_its_ear_for_ctrl_c(
 DRIVER = """
 import signal, sys
 import executor_jobs as work
-from curvewise.sweep.executors import Job, processes
+from curvewise.sweep.executors import Job
+from curvewise.sweep.worker_processes import WorkerProcesses
 if __name__ == "__main__":
     signal.signal(signal.SIGINT, signal.default_int_handler)
     jobs = [Job(n, sys.argv[2], "0") for n in range(9)]
     print("begin", flush=True)
     try:
-        list(processes(2).execute(jobs, getattr(work, sys.argv[1]), lambda data_key: None))
+        list(WorkerProcesses(2).execute(jobs, getattr(work, sys.argv[1]), lambda data_key: None))
     except KeyboardInterrupt:
         print("interrupted", flush=True)
 """
@@ -209,8 +210,9 @@ def test_a_script_that_workers_cannot_import_is_told_what_it_lacks(tmp_path: Pat
     script = tmp_path / "unguarded.py"
     script.write_text(
         "import operator\n"
-        "from curvewise.sweep.executors import Job, processes\n"
-        "list(processes(1).execute([Job(0, 1, '0')], operator.mul, int))\n"
+        "from curvewise.sweep.executors import Job\n"
+        "from curvewise.sweep.worker_processes import WorkerProcesses\n"
+        "list(WorkerProcesses(1).execute([Job(0, 1, '0')], operator.mul, int))\n"
     )
     done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=60)
     assert done.returncode == 1

@@ -84,7 +84,7 @@ def store_page(
         task=task,
         class_names=(names[0], names[1]),
         models=page_models(models),
-        train_counts={known.beta: known.class_counts for known in problems.values()},
+        train_counts={known.beta: tuple(known.class_counts) for known in problems.values()},
         diverged=len(records) - len(done),
         copy=CopyTexts(COMMAND, PYTHON.format(store=json.dumps(_shown(store)))),
         provenance=_provenance(store, sweep, done),

@@ -22,7 +22,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
-from curvewise.base.errors import InputError, require_choice, require_number
+from curvewise.base.errors import InputError, require, require_choice, require_number
 from curvewise.base.machine import torch_threads
 
 TRIES = 3  # how often a job is begun whose worker dies
@@ -93,32 +93,44 @@ class Executor(ABC):
     ) -> Generator[Finished, None, None]:
         """Yield every job's end as it comes; `work` must be importable, `load` may be anything."""
         require_importable(work)
-        jobs = list(jobs)
-        data_keys = {job.key: job.data_key for job in jobs}
-        shelf = _Shelf(self, load, data_keys.values())
-        waiting, unfinished = deque(map(Trial, jobs)), len(jobs)
-        ends: list[Finished | None] = []
-        with self.workers_for(len(jobs)):
+        waiting = deque(map(Trial, jobs))
+        data_keys = {trial.job.key: trial.job.data_key for trial in waiting}
+        unfinished = Counter(data_keys.values())
+        held: dict[str, tuple[Any, str | None]] = {}
+        ends: list[Finished] = []
+        with self.workers_for(len(waiting)):
             while unfinished:
                 while waiting and self.has_room():
-                    ends.append(self._hand_out(waiting.popleft(), work, shelf))
-                for end in filter(None, ends):  # workers go on meanwhile
-                    shelf.give_back(data_keys[end.key])
-                    unfinished -= 1
+                    trial = waiting.popleft()
+                    job, data_key = trial.job, trial.job.data_key
+                    if data_key not in held:
+                        held[data_key] = self._loaded(load, data_key)
+                    if trouble := held[data_key][1]:
+                        ends.append(Finished(job.key, error=trouble, attempts=0))
+                    else:
+                        self.give(trial, held[data_key][0], pickle.dumps((work, job.payload)))
+                for end in ends:  # workers go on meanwhile
+                    data_key = data_keys[end.key]
+                    unfinished[data_key] -= 1
+                    if not unfinished[data_key]:
+                        if held[data_key][1] is None:
+                            self.drop(held[data_key][0])
+                        del unfinished[data_key], held[data_key]
                     yield end
                 ends = []
                 for trial, news in self.news():
-                    ends.append(trial.end(news))
-                    if ends[-1] is None:
+                    if known := trial.end(news):
+                        ends.append(known)
+                    else:
                         waiting.appendleft(trial)
 
-    def _hand_out(self, trial: Trial, work: Work, shelf: "_Shelf") -> Finished | None:
-        """Give a job to a worker; return its end if its data cannot be loaded."""
-        held, trouble = shelf.take(trial.job.data_key)
-        if trouble is not None:
-            return Finished(trial.job.key, error=trouble, attempts=0)
-        self.give(trial, held, pickle.dumps((work, trial.job.payload)))
-        return None
+    def _loaded(self, load: Load, data_key: str) -> tuple[Any, str | None]:
+        """Return data as workers are given them, and the traceback if they cannot be loaded."""
+        try:
+            data = load(data_key)
+        except Exception:
+            return None, traceback.format_exc()
+        return self.hold(data), None
 
     @abstractmethod
     def workers_for(self, n_jobs: int) -> AbstractContextManager[Any]:
@@ -145,100 +157,57 @@ class Executor(ABC):
         return
 
 
-def serial() -> Executor:
-    """Return an executor that does one job after another, in this process.
-
-    >>> from operator import mul
-    >>> jobs = [Job(key, payload, "ten") for key, payload in enumerate([1, 2])]
-    >>> [done.outcome for done in serial().execute(jobs, mul, {"ten": 10}.get)]
-    [10, 20]
-    """
-    return _Serial()
-
-
-def processes(workers: int | None = None) -> Executor:
-    """Return an executor with several processes (one a processor), of one thread each.
-
-    They are new interpreters, so a script that uses this needs ``if __name__ == "__main__":``.
-    """
-    from curvewise.sweep.worker_processes import WorkerProcesses
-
-    return WorkerProcesses(workers)
-
-
-def ray(
-    address: str | None = None, gpus_per_job: float = 0.0, cpus_per_job: float = 1.0
-) -> Executor:
-    """Return an executor of Ray tasks; needs ``pip install "curvewise[cluster]"``.
-
-    `address` is that of a running cluster ("auto" or host:port), whose machines must have the
-    same version of curvewise installed; without one, Ray is started on this machine. A job may
-    take a fraction of a GPU.
-    """
-    from curvewise.sweep.ray_cluster import RayCluster
-
-    return RayCluster(address, gpus_per_job, cpus_per_job)
-
-
 def make_executor(
     name: str, *, workers: int | None = None, address: str | None = None, gpus: float = 0.0
 ) -> Executor:
     """Return an executor by name: what a command's options say.
 
     >>> type(make_executor("serial")).__name__
-    '_Serial'
+    'Serial'
     """
     require_choice("executor", name, EXECUTORS)
     require_number("gpus", gpus, 0)
-    if name != "ray" and (gpus or address is not None):
-        raise InputError(f"--gpus and --address go with --executor ray, got --executor {name}")
-    if name == "ray":
-        return ray(address, gpus_per_job=gpus)
-    return serial() if name == "serial" else processes(workers)
+    whole = gpus <= 1 or gpus == int(gpus)
+    require(whole, f"gpus must be a whole number if it is more than 1, got {gpus:g}")
+    own = name == "ray" or (gpus == 0 and address is None)
+    require(own, f"--gpus and --address go with --executor ray, got --executor {name}")
+    if name == "serial":
+        return Serial()
+    if name == "processes":
+        from curvewise.sweep.worker_processes import WorkerProcesses
+
+        return WorkerProcesses(workers)
+    from curvewise.sweep.ray_cluster import RayCluster
+
+    return RayCluster(address, gpus)
 
 
-class _Shelf:
-    """The data of the jobs under way, each loaded once and kept while a job needs them."""
+class Serial(Executor):
+    """Executor that does one job after another, in this process.
 
-    def __init__(self, executor: Executor, load: Load, data_keys: Iterable[str]) -> None:
-        self._executor, self._load = executor, load
-        self._unfinished = Counter(data_keys)
-        self._held: dict[str, tuple[Any, str | None]] = {}
+    >>> from operator import mul
+    >>> jobs = [Job(key, payload, "ten") for key, payload in enumerate([1, 2])]
+    >>> [done.outcome for done in Serial().execute(jobs, mul, {"ten": 10}.get)]
+    [10, 20]
+    """
 
-    def take(self, data_key: str) -> tuple[Any, str | None]:
-        """Return data as workers are given them, and the traceback if they cannot be loaded."""
-        if data_key not in self._held:
-            try:
-                data = self._load(data_key)
-            except Exception:
-                self._held[data_key] = None, traceback.format_exc()
-            else:
-                self._held[data_key] = self._executor.hold(data), None
-        return self._held[data_key]
-
-    def give_back(self, data_key: str) -> None:
-        """Let go of data if this was the last job with them."""
-        self._unfinished[data_key] -= 1
-        if not self._unfinished[data_key]:
-            held, trouble = self._held.pop(data_key)
-            if trouble is None:
-                self._executor.drop(held)
-
-
-class _Serial(Executor):
     def __init__(self) -> None:
         self._given: list[tuple[Trial, bytes, list[Any]]] = []
 
     def workers_for(self, n_jobs: int) -> AbstractContextManager[Any]:
+        """Return no surroundings."""
         return nullcontext()
 
     def has_room(self) -> bool:
+        """Return whether the last job given is done."""
         return not self._given
 
     def give(self, trial: Trial, held: Any, task: bytes) -> None:
+        """Keep the job until `news` is asked for."""
         self._given.append((trial, task, [held]))
 
     def news(self) -> Iterator[tuple[Trial, bytes | str]]:
+        """Do the job."""
         while self._given:
             trial, task, held = self._given.pop()
             with torch_threads(1):

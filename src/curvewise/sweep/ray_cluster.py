@@ -12,12 +12,12 @@ import logging
 import os
 import socket
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
 from typing import Any
 
-from curvewise.base.errors import CurvewiseError, InputError, require_number
+from curvewise.base.errors import CurvewiseError, InputError
 from curvewise.base.machine import NUMERICS_VERSION, VERSION, processors
 from curvewise.sweep.executors import ONE_THREAD, Executor, Trial, answer_to
 
@@ -43,34 +43,43 @@ LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
 
 
 class RayCluster(Executor):
-    """Executor of Ray tasks that take `cpus_per_job` and `gpus_per_job`, which may be fractions.
+    """Executor of Ray tasks, of a CPU and a number of GPUs that may be a fraction; needs Ray.
 
     If this process has a connection to Ray, that is used and left open. Otherwise one to `address`
-    is made, or without an address a Ray of this machine's processors is started, and ended.
+    ("auto" or host:port) is made, or without an address a Ray of this machine's processors is
+    started, and ended.
     """
 
-    def __init__(
-        self, address: str | None = None, gpus_per_job: float = 0.0, cpus_per_job: float = 1.0
-    ) -> None:
-        self.address = address
-        self.needs = {
-            "CPU": _share("cpus_per_job", cpus_per_job, 0.001),
-            "GPU": _share("gpus_per_job", gpus_per_job, 0.0),
-        }
-        self._ray = _imported(ENVIRONMENT | (ONLY_THIS_MACHINE if _is_here(address) else {}))
+    def __init__(self, address: str | None = None, gpus: float = 0.0) -> None:
+        self.address = None if address == "local" else address
+        self.needs = {"CPU": 1.0, "GPU": gpus}
+        for name, value in (ENVIRONMENT | (ONLY_THIS_MACHINE if _is_here(address) else {})).items():
+            os.environ.setdefault(name, value)
+        try:
+            self._ray: Any = import_module("ray")
+        except ImportError as error:
+            raise InputError(
+                f'the executor ray needs the package ray (pip install "curvewise[cluster]"), but '
+                f"importing it gave {error}"
+            ) from error
         self._deaths = tuple(getattr(self._ray.exceptions, name) for name in DEATHS)
 
     @contextmanager
     def workers_for(self, n_jobs: int) -> Iterator[None]:
         """Connect to Ray, unless this process is; at the end cancel all tasks under way."""
         self._running: dict[Any, Trial] = {}
-        with self._connection():
-            try:
-                yield
-            finally:
-                if self._ray.is_initialized():  # else cancelling would start a Ray
-                    for reference in self._running:
-                        self._ray.cancel(reference, force=True)
+        own = not self._ray.is_initialized()
+        if own:
+            self._connect()
+        try:
+            self._require_machine(may_come=not own or self.address is not None)
+            yield
+        finally:
+            if self._ray.is_initialized():  # else cancelling would start a Ray
+                for reference in self._running:
+                    self._ray.cancel(reference, force=True)
+                if own:
+                    self._ray.shutdown()
 
     def hold(self, data: Any) -> Any:
         """Put data into the object store, for as long as the reference is kept."""
@@ -110,32 +119,15 @@ class RayCluster(Executor):
                     f"{reason}"
                 ) from error
 
-    @contextmanager
-    def _connection(self) -> Iterator[None]:
-        own = not self._ray.is_initialized()
-        if own:
-            self._connect()
-        try:
-            self._require_machine(may_come=not own or self.address not in (None, "local"))
-            yield
-        finally:
-            if own:
-                self._ray.shutdown()
-
     def _connect(self) -> None:
         quiet = {"log_to_driver": False, "logging_level": logging.ERROR}
-        if self.address in (None, "local"):
+        if self.address is None:
             # Nobody else is to reach a Ray that serves this process alone.
-            self._ray.init(
-                "local",
-                num_cpus=processors(),
-                include_dashboard=False,
-                _node_ip_address="127.0.0.1",
-                **quiet,
-            )
+            only_here = {"include_dashboard": False, "_node_ip_address": "127.0.0.1"}
+            self._ray.init("local", num_cpus=processors(), **only_here, **quiet)
             return
         try:
-            self._require_somebody(str(self.address))
+            self._require_somebody(self.address)
             self._ray.init(self.address, **quiet)
         except Exception as error:  # of many kinds
             reason = str(error).strip().partition("\n")[0]
@@ -177,13 +169,6 @@ def _perform(versions: tuple[str, int], task: bytes, data: Any) -> bytes:
     return answer_to(task, lambda: data)
 
 
-def _share(name: str, value: float, low: float) -> float:
-    number = require_number(name, value, low)
-    if number > 1 and number != int(number):
-        raise InputError(f"{name} must be a whole number if it is more than 1, got {number:g}")
-    return number
-
-
 def _is_here(address: str | None) -> bool:
     """Whether an address is this machine's, seen from itself.
 
@@ -192,15 +177,3 @@ def _is_here(address: str | None) -> bool:
     """
     host = str(address or "local").rpartition("://")[2].rpartition(":")[0]
     return address in (None, "local") or host in LOOPBACK
-
-
-def _imported(environment: Mapping[str, str]) -> Any:
-    for name, value in environment.items():
-        os.environ.setdefault(name, value)
-    try:
-        return import_module("ray")
-    except ImportError as error:
-        raise InputError(
-            f'the executor ray needs the package ray (pip install "curvewise[cluster]"), but '
-            f"importing it gave {error}"
-        ) from error

@@ -67,8 +67,8 @@ class KnownProblem:
     task: str
     beta: float | None
     seed: int
-    class_names: Sequence[str]
-    class_counts: Sequence[int]
+    class_names: list[str]
+    class_counts: list[int]
 
 
 @dataclass(frozen=True)
@@ -181,7 +181,7 @@ class Store:
     def add_problem(self, problem: Problem, task: str, beta: float | None, seed: int) -> None:
         """Keep the labels, class names and class counts of a problem; once is enough."""
         counts = np.bincount(problem.y_train, minlength=len(problem.class_names)).tolist()
-        about = KnownProblem(task, beta, seed, problem.class_names, counts)
+        about = KnownProblem(task, beta, seed, list(problem.class_names), counts)
         kept = problem.y_validation
         row = (
             problem.fingerprint,

@@ -1,9 +1,10 @@
 """Jobs in worker processes of this machine, which come and go with the driver.
 
-Arrays of data are in files of a temporary folder, which all workers map into memory; it is removed
+What arrays hold is in files of a temporary folder, which all workers map into memory; it is removed
 with the last worker, also when the driver was killed.
 """
 
+import copyreg
 import faulthandler
 import os
 import pickle
@@ -15,7 +16,6 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
-from io import BufferedWriter
 from multiprocessing import get_context, parent_process, resource_tracker
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
@@ -32,7 +32,7 @@ LOOK_SECONDS = 1.0  # how long a death may stay unnoticed that no pipe tells of
 STOP_SECONDS = 1.0  # what a dying worker has to be gone
 UNBEGUN_LIMIT = 5  # workers in a row that die before their job
 PREFIX = "curvewise-data-"
-OBJECT = "object.pickle"
+OBJECT, ARRAY = "object.pickle", "{}.array"
 
 
 class WorkerProcesses(Executor):
@@ -211,40 +211,34 @@ def _end_with_driver(folder: Path) -> None:
 
 
 def write_data(place: Path, data: Any) -> None:
-    """Write picklable data into a new folder, each array as an .npy file."""
+    """Write picklable data into a new folder, what arrays hold in files of their own."""
     place.mkdir()
+    buffers: list[pickle.PickleBuffer] = []
     with (place / OBJECT).open("wb") as file:
-        _ArrayPickler(file, place).dump(data)
+        pickler = pickle.Pickler(file, pickle.HIGHEST_PROTOCOL, buffer_callback=buffers.append)
+        own: dict[Any, Any] = dict.fromkeys((np.ndarray, np.memmap), _reduced)
+        pickler.dispatch_table = {**copyreg.dispatch_table, **own}
+        pickler.dump(data)
+    for number, buffer in enumerate(buffers):
+        (place / ARRAY.format(number)).write_bytes(buffer.raw())
 
 
 def read_data(place: Path) -> Any:
     """Return data that `write_data` wrote, with arrays that are mapped, not read.
 
-    A change to such an array stays within the process.
+    A change to such an array stays within the process (copy on write).
     """
-    return pickle.loads((place / OBJECT).read_bytes())
+    files = (place / ARRAY.format(number) for number in range(len(list(place.iterdir())) - 1))
+    maps = (np.memmap(file, mode="c") if file.stat().st_size else b"" for file in files)
+    return pickle.loads((place / OBJECT).read_bytes(), buffers=maps)
 
 
-class _ArrayPickler(pickle.Pickler):
-    def __init__(self, file: BufferedWriter, place: Path) -> None:
-        super().__init__(file, protocol=pickle.HIGHEST_PROTOCOL)
-        self._place, self._saved = place, 0
-
-    def reducer_override(self, value: Any) -> Any:
-        """Return how to open an array again; anything else is pickled as usual."""
-        if type(value) not in (np.ndarray, np.memmap) or value.dtype.hasobject or not value.size:
-            return NotImplemented
-        if place := _mapped_place(value):
-            return np.memmap, place
-        self._saved += 1
-        path = self._place / f"{self._saved}.npy"
-        np.save(path, value, allow_pickle=False)
-        return _mapped, (path,)
-
-
-def _mapped(path: Path) -> Any:
-    # Copy on write: a plain array like the driver's, which torch takes without a warning.
-    return np.load(path, mmap_mode="c", allow_pickle=False).view(np.ndarray)
+def _reduced(array: Any) -> Any:
+    """Return how to open a map again, or that an array's content is a buffer."""
+    if again := _mapped_place(array):
+        return np.memmap, again
+    whole = np.asarray(array, order="K" if array.flags.forc else "C")
+    return whole.__reduce_ex__(pickle.HIGHEST_PROTOCOL)
 
 
 def _mapped_place(array: Any) -> tuple[str, np.dtype[Any], str, int, tuple[int, ...]] | None:
