@@ -190,7 +190,7 @@ def test_a_failure_leaves_the_old_file_and_nothing_else(store, tmp_path, monkeyp
         ("runs", None, "got ''"),
         ("deep/runs.csv", None, "folder of the exported file must exist"),
         ("runs.csv", "al", "did you mean 'all'"),
-        ("folder.csv", None, "must not be a folder"),
+        ("folder.csv", None, "must be a file, got the folder"),
     ],
 )
 def test_bad_requests_are_one_sentence_and_write_nothing(name, sweep, message, store, tmp_path):

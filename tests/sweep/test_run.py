@@ -52,7 +52,10 @@ def test_a_sweep_from_start_to_end(tmp_path):
         assert seen == [(0, 20), (3, 20), (5, 20), (8, 20), (10, 20), (13, 20), (15, 20),
                         (18, 20), (20, 20)]  # fmt: skip
         assert (progress.done, progress.failed, progress.diverged) == (20, 0, 0)
-        assert set(progress.best_and_mean()) == {"VS", "VS + LCT"}
+        assert progress.areas.keys() == {"VS", "VS + LCT"}
+        assert [line.partition(",")[0] for line in progress.lines()] == [
+            "20/20 runs", "VS: 12 runs", "VS + LCT: 8 runs",
+        ]  # fmt: skip
         assert {record.state for record in store.runs("small")} == {"done"}
         assert store.labels("a0").tolist() == load(SPEC.runs()[0]).y_test.tolist()
         rows = {row["label"]: row for row in store.status("small", by_task=False)}

@@ -33,7 +33,7 @@ def planned(method: dict, **spec) -> list:
 
 
 def stacked(runs) -> Stack:
-    return Stack(tuple(runs), tuple(f"run-{n}" for n in range(len(runs))))
+    return Stack(tuple(runs), tuple(f"run-{n}" for n in range(len(runs))), "abc")
 
 
 CASES = {

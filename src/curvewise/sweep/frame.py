@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from curvewise.base.errors import InputError, require_choice
-from curvewise.base.files import whole_file
+from curvewise.base.errors import InputError, require, require_choice
+from curvewise.base.files import require_target, whole_file
 from curvewise.losses.family import LossFamily
 from curvewise.losses.landscape import calibrated_log_odds
 from curvewise.losses.registry import METHODS, evaluation_lambda, make_objective
@@ -99,17 +99,17 @@ def export(
     """
     target = Path(path)
     ending = require_choice("the ending of the exported file", target.suffix.lower(), ENDINGS)
-    _require_free(target, overwrite)
+    require(target.parent.is_dir(), f"the folder of the exported file must exist, got {target}")
+    require_target("name", target, overwrite=overwrite)
     runs = frame(store, sweep)
-    if runs.empty:
-        raise InputError("an export must have one run or more, the store holds none")
+    require(len(runs), "an export must have one run or more, the store holds none")
     try:
         with whole_file(target) as unfinished:
             if ending == ".csv":  # floats are written so that reading gives the same number
                 runs.to_csv(unfinished, index=False, lineterminator="\n")
             else:
                 runs.to_parquet(unfinished, engine="pyarrow", index=False)
-            _require_free(target, overwrite)
+            require_target("name", target, overwrite=overwrite)
     except ImportError:
         raise InputError(
             f"{target.name} needs pyarrow to be written: pip install pyarrow, or choose .csv"
@@ -182,12 +182,3 @@ def _dtype(column: list[Any]) -> str:
     if types == {int}:
         return "int64" if complete else "Int64"
     return "float64" if types <= {int, float} else "object"
-
-
-def _require_free(target: Path, overwrite: bool) -> None:
-    if not target.parent.is_dir():
-        raise InputError(f"the folder of the exported file must exist, got {target}")
-    if target.is_dir():
-        raise InputError(f"the exported file must not be a folder, got {target}")
-    if target.exists() and not overwrite:
-        raise InputError(f"{target} exists: choose another name, or give --overwrite")

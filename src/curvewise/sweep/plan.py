@@ -3,7 +3,6 @@
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from math import isfinite
 from typing import Any, Literal
 
 import numpy as np
@@ -73,7 +72,10 @@ class PlannedRun:
         """
         known = {**vars(self), "fingerprint": fingerprint, "numerics": NUMERICS_VERSION}
         del known["label"], known["number"]
-        return sha256([json.dumps(_canonical(known), sort_keys=True)])
+        try:
+            return sha256([json.dumps(_canonical(known), sort_keys=True, allow_nan=False)])
+        except (TypeError, ValueError) as error:
+            raise InputError(f"a run must hold plain, finite data, got {error}") from None
 
 
 @dataclass(frozen=True)
@@ -121,10 +123,11 @@ class ProblemInfo:
 
 @dataclass(frozen=True)
 class Stack:
-    """Runs to be trained as one program, with their identities."""
+    """Runs to be trained as one program, with their identities and their data's fingerprint."""
 
     runs: tuple[PlannedRun, ...]
     identities: tuple[str, ...]
+    fingerprint: str
 
 
 @dataclass(frozen=True)
@@ -146,31 +149,26 @@ def make_plan(
     `describe` reads a run's data; `on_read(done, total)` counts the problems. A stack is of MLPs;
     other networks train one by one.
     """
-    problems = {problem_key(run): run for run in runs}
+    problems = {_data_of(run): run for run in runs}
     known: dict[str, ProblemInfo] = {}
     for key, run in problems.items():
         known[key] = describe(run)
         if on_read is not None:
             on_read(len(known), len(problems))
-    infos = [known[problem_key(run)] for run in runs]
-    rows = [
-        (run, run.identity(info.fingerprint), info.fingerprint)
-        for run, info in zip(runs, infos, strict=True)
-    ]
-    limits = [
-        STACK_LIMIT if (run.network.get("name") or info.kind) in ("mlp", "features") else 1
-        for run, info in zip(runs, infos, strict=True)
-    ]
-    return Plan(
-        rows,
-        [
-            Stack(tuple(rows[i][0] for i in places), tuple(rows[i][1] for i in places))
-            for places in stacks(runs, limits)
-        ],
-    )
+    rows, limits = [], []
+    for run in runs:
+        info = known[_data_of(run)]
+        rows.append((run, run.identity(info.fingerprint), info.fingerprint))
+        mlp = (run.network.get("name") or info.kind) in ("mlp", "features")
+        limits.append(STACK_LIMIT if mlp else 1)
+    made = []
+    for places in stacks(runs, limits):
+        members, identities, fingerprints = zip(*(rows[place] for place in places), strict=True)
+        made.append(Stack(members, identities, fingerprints[0]))
+    return Plan(rows, made)
 
 
-def problem_key(run: PlannedRun) -> str:
+def _data_of(run: PlannedRun) -> str:
     """Return a text that runs on the same data share."""
     parts = (run.task, run.beta, run.seed, run.features, run.validation, run.data)
     return repr((*parts, run.network.get("weights")))
@@ -207,15 +205,9 @@ def _shared(run: PlannedRun) -> str:
 
 
 def _canonical(value: Any) -> Any:
-    """Return plain JSON data in which equal numbers are written alike."""
+    """Return plain data in which equal numbers are written alike."""
     if isinstance(value, dict):
         return {str(key): _canonical(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [_canonical(item) for item in value]
-    if isinstance(value, float) and value.is_integer():
-        return int(value)
-    if value is None or isinstance(value, bool | int | str):
-        return value
-    if isinstance(value, float) and isfinite(value):
-        return value
-    raise InputError(f"a run must hold plain, finite data, got {value!r}")
+    return int(value) if isinstance(value, float) and value.is_integer() else value

@@ -8,12 +8,13 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
+from math import nan
 
 import numpy as np
 from rich.console import Console, Group
 from rich.live import Live
 from rich.progress_bar import ProgressBar
-from rich.table import Table
+from rich.text import Text
 
 from curvewise.base.errors import InputError
 from curvewise.base.machine import machine, torch_threads, versions
@@ -25,7 +26,6 @@ from curvewise.sweep.plan import (
     Result,
     Stack,
     make_plan,
-    problem_key,
 )
 from curvewise.sweep.spec import Spec
 from curvewise.sweep.store import Store
@@ -58,13 +58,20 @@ class SweepProgress:
     @property
     def seconds_left(self) -> float:
         """How long the rest will take at this rate; nan before the first run has ended."""
-        if self.done == self.at_start:
-            return float("nan")
-        return (self.total - self.done) / self.per_second
+        return (self.total - self.done) / (self.per_second or nan)
 
-    def best_and_mean(self) -> dict[str, tuple[float, float]]:
-        """Best and mean AUC so far by label, of the runs finished since the start."""
-        return {label: (max(a), sum(a) / len(a)) for label, a in self.areas.items()}
+    def lines(self) -> Iterator[str]:
+        """Yield runs done, their rate and the time left, then each method's AUC so far."""
+        parts = [f"{self.done}/{self.total} runs"]
+        if self.done > self.at_start:
+            rate, left = f"{60 * self.per_second:.3g} a minute", duration(self.seconds_left)
+            parts += [rate, f"{left} left"]
+        parts += [f"{self.failed} failed"] if self.failed else []
+        parts += [f"{self.diverged} diverged"] if self.diverged else []
+        yield ", ".join(parts)
+        for label, areas in self.areas.items():
+            mean = sum(areas) / len(areas)
+            yield f"{label}: {len(areas)} runs, best AUC {max(areas):.4f}, mean {mean:.4f}"
 
     def count(self, stack: Stack, results: Sequence[Result], missing: set[str]) -> None:
         """Count what became of a stack, of which some runs may have been done before."""
@@ -102,21 +109,17 @@ def run_sweep(
         done = len(identities) - len(missing)
         progress = SweepProgress(done, len(identities), at_start=done)
         waiting = [stack for stack in plan.stacks if missing.intersection(stack.identities)]
-        keys = [problem_key(stack.runs[0]) for stack in waiting]
-        data = dict(zip(keys, (stack.runs[0] for stack in waiting), strict=True))
-        fingerprints = {problem_key(run): fingerprint for run, _, fingerprint in plan.rows}
+        data = {stack.fingerprint: stack.runs[0] for stack in waiting}
 
-        def loaded(key: str) -> Problem:
-            run = data[key]
+        def loaded(fingerprint: str) -> Problem:
+            run = data[fingerprint]
             problem = load(run)
-            if problem.fingerprint != fingerprints[key]:
+            if problem.fingerprint != fingerprint:
                 raise InputError(f"the data of {run.task} changed while the sweep was starting")
             store.add_problem(problem, run.task, run.beta, run.seed)
             return problem
 
-        jobs = [
-            Job(n, stack, key) for n, (stack, key) in enumerate(zip(waiting, keys, strict=True))
-        ]
+        jobs = [Job(n, stack, stack.fingerprint) for n, stack in enumerate(waiting)]
         show = on_progress or (lambda progress: None)
         show(progress)
         with closing(executor.execute(jobs, train_stack, loaded)) as ends:
@@ -163,10 +166,15 @@ def _reading(done: int, total: int) -> None:
 
 @contextmanager
 def sweep_bar() -> Iterator[Callable[[SweepProgress], None]]:
-    """Show runs done, rate, time left, and the best and mean AUC so far of each method."""
+    """Show a bar and the progress's lines, or these alone once a minute without a terminal."""
     if sys.stderr.isatty():
         with Live(console=Console(stderr=True), transient=True) as live:
-            yield lambda progress: live.update(_panel(progress))
+
+            def draw(progress: SweepProgress) -> None:
+                bar = ProgressBar(max(progress.total, 1), progress.done, width=60)
+                live.update(Group(bar, *map(Text, progress.lines())))
+
+            yield draw
         return
     last = time.monotonic()
 
@@ -174,46 +182,9 @@ def sweep_bar() -> Iterator[Callable[[SweepProgress], None]]:
         nonlocal last
         if time.monotonic() - last >= SECONDS_BETWEEN_LINES:
             last = time.monotonic()
-            areas = "; ".join(
-                f"{label}: best {best:.4f}, mean {mean:.4f}"
-                for label, (best, mean) in progress.best_and_mean().items()
-            )
-            print(f"{_counts(progress)}; {areas}", file=sys.stderr, flush=True)
+            print("; ".join(progress.lines()), file=sys.stderr, flush=True)
 
     yield line
-
-
-def _counts(progress: SweepProgress) -> str:
-    left = progress.seconds_left
-    parts = [f"{progress.done}/{progress.total} runs"]
-    if left == left:  # not nan
-        parts += [_rate(progress.per_second), f"{duration(left)} left"]
-    parts += [f"{progress.failed} failed"] if progress.failed else []
-    parts += [f"{progress.diverged} diverged"] if progress.diverged else []
-    return ", ".join(parts)
-
-
-def _rate(per_second: float) -> str:
-    """Return runs a second, a minute or an hour, whichever is the first to give one.
-
-    >>> _rate(2.5), _rate(0.02), _rate(0.005)
-    ('2.5 a second', '1.2 a minute', '18.0 an hour')
-    """
-    if per_second >= 1:
-        return f"{per_second:.1f} a second"
-    if per_second * 60 >= 1:
-        return f"{per_second * 60:.1f} a minute"
-    return f"{per_second * 3600:.1f} an hour"
-
-
-def _panel(progress: SweepProgress) -> Group:
-    table = Table(box=None, pad_edge=False)
-    for column in ("method", "runs", "best AUC", "mean AUC"):
-        table.add_column(column)
-    for label, (best, mean) in progress.best_and_mean().items():
-        table.add_row(label, str(len(progress.areas[label])), f"{best:.4f}", f"{mean:.4f}")
-    bar = ProgressBar(total=max(progress.total, 1), completed=progress.done, width=60)
-    return Group(bar, _counts(progress), table)
 
 
 def duration(seconds: float) -> str:
@@ -249,10 +220,8 @@ def estimated_seconds(stacks: Sequence[Stack], load: Load, *, workers: int) -> f
 def _seconds_per_step(stack: Stack, problem: Problem) -> float:
     """Return the seconds that one run takes for one step."""
     changes = {"steps": PROBE_STEPS, "epochs": None, "compile": "never"}
-    short = Stack(
-        tuple(replace(run, recipe={**run.recipe, **changes}) for run in stack.runs),
-        stack.identities,
-    )
+    runs = tuple(replace(run, recipe={**run.recipe, **changes}) for run in stack.runs)
+    short = replace(stack, runs=runs)
     with torch_threads(1):
         train_stack(short, problem)  # first allocations, imports
         start = time.perf_counter()

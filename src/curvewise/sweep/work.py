@@ -4,8 +4,9 @@ Tasks come from the data sources and are thinned, split and turned into features
 `train_stack` is what a worker does.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, Literal, cast
 
@@ -32,10 +33,9 @@ from curvewise.roc.curve import roc_curve
 from curvewise.roc.metrics import binary_metrics
 from curvewise.sweep.plan import PlannedRun, Problem, ProblemInfo, Result, Stack
 from curvewise.training.recipe import Recipe
-from curvewise.training.stacked import FittedStack, fit_stacked, stacked_scores
+from curvewise.training.stacked import fit_stacked, stacked_scores
 
 LOW_RATES = (0.001, 0.01, 0.1)
-Features = NDArray[np.float32]
 
 
 class Problems:
@@ -50,14 +50,16 @@ class Problems:
     ) -> None:
         self.data_dir, self.progress = data_dir, progress
         self.cache_dir = SourceOptions(cache_dir=cache_dir).cache_folder
-        self._tasks: dict[str, Task] = {}
-        self._banks: dict[str, FeatureBank] = {}
+        load = partial(load_task, data_dir=data_dir, cache_dir=self.cache_dir, progress=progress)
+        self._task: Callable[..., Task] = lru_cache(3)(load)
+        # One for all tasks, so that an image's features are computed once.
+        self._bank = lru_cache(None)(partial(FeatureBank, self.cache_dir))
 
     def describe(self, run: PlannedRun) -> ProblemInfo:
         """Return the fingerprint and kind of a run's data, without the work of features."""
         task = self._thinned(run)
         if run.features.get("embed"):
-            self._bank(run.features)  # a backbone that cannot be used is told before any work
+            self._bank_of(run)  # a backbone that cannot be used is told before any work
             if task.kind != "image":
                 raise InputError(f"embed needs images, got {task.name} with {task.kind}")
         changes = (run.features, run.validation, run.seed, _flat(run, task))
@@ -69,7 +71,7 @@ class Problems:
         """Return the arrays that a run trains and is tested on."""
         task, info = self._thinned(run), self.describe(run)
         if run.features.get("embed"):
-            task = embedded(task, self._bank(run.features), progress=self.progress)
+            task = embedded(task, self._bank_of(run), progress=self.progress)
         kept: NDArray[np.int64] | None = None
         if run.validation is not None:
             inner, kept = split_rows(
@@ -97,31 +99,11 @@ class Problems:
         )
 
     def _thinned(self, run: PlannedRun) -> Task:
-        task = self._task(run)
+        task = self._task(run.task, seed=run.seed, **run.data)
         return task if run.beta is None else task.at_beta(run.beta, seed=run.seed)
 
-    def _task(self, run: PlannedRun) -> Task:
-        key = repr((run.task, run.seed, run.data))
-        if key not in self._tasks:
-            while len(self._tasks) >= 3:
-                del self._tasks[next(iter(self._tasks))]
-            self._tasks[key] = load_task(
-                run.task,
-                seed=run.seed,
-                data_dir=self.data_dir,
-                cache_dir=self.cache_dir,
-                progress=self.progress,
-                **run.data,
-            )
-        return self._tasks[key]
-
-    def _bank(self, features: dict[str, Any]) -> FeatureBank:
-        """Return the bank that all tasks share, so that an image's features are computed once."""
-        key = repr(features)
-        if key not in self._banks:
-            made = FeatureBank(self.cache_dir, features["embed"], features.get("size"))
-            self._banks[key] = made
-        return self._banks[key]
+    def _bank_of(self, run: PlannedRun) -> FeatureBank:
+        return self._bank(run.features["embed"], run.features.get("size"))
 
 
 def _weights_file(run: PlannedRun) -> Path:
@@ -149,7 +131,7 @@ def _flat(run: PlannedRun, task: Task) -> bool:
     return task.kind == "image" and run.network.get("name") == "mlp" and not run.features
 
 
-def as_features(parts: list[NDArray[Any]], *, pca: int | None) -> list[Features]:
+def as_features(parts: list[NDArray[Any]], *, pca: int | None) -> list[NDArray[np.float32]]:
     """Return float32 features (n, d) of every part, scaled by what the first one (training) shows.
 
     Images become pixels in a row. With `pca` they are the leading principal components, scaled
@@ -177,7 +159,8 @@ def train_stack(stack: Stack, problem: Problem) -> list[Result]:
     objectives = [make_objective(run.method, run.settings, counts) for run in stack.runs]
     recipes = [Recipe(**run.recipe) for run in stack.runs]
     first = stack.runs[0]
-    name, options = network_of(first, problem)
+    options = {name: value for name, value in first.network.items() if name != "weights"}
+    name = options.pop("name", None) or ("mlp" if problem.kind == "features" else "small-cnn")
 
     def build(seed: int) -> torch.nn.Module:
         network = build_network(
@@ -202,12 +185,28 @@ def train_stack(stack: Stack, problem: Problem) -> list[Result]:
     lams = torch.stack(
         [evaluation_lambda(o, run.evaluate) for o, run in zip(objectives, stack.runs, strict=True)]
     )
-    scores = _scores(fitted, problem.x_test, lams)
-    kept = None if problem.x_validation is None else _scores(fitted, problem.x_validation, lams)
-    return [
-        _result(fitted, k, identity, problem, scores, kept)
-        for k, identity in enumerate(stack.identities)
-    ]
+
+    def scored(x: NDArray[Any]) -> NDArray[np.float32]:
+        scale = fitted.normalization
+        return stacked_scores(fitted.networks, x, lams, normalization=scale)[:, 0]
+
+    scores = scored(problem.x_test)
+    kept = None if problem.x_validation is None else scored(problem.x_validation)
+    seconds = fitted.seconds / len(fitted)
+    results = []
+    for k, identity in enumerate(stack.identities):
+        reason = fitted.diverged.get(k)
+        if reason is None and not np.isfinite(scores[k]).all():
+            reason = "the trained model's scores are not finite"
+        if reason is not None:
+            results.append(Result(identity, "diverged", {}, None, None, seconds, reason))
+            continue
+        metrics = score_metrics(problem.y_test, scores[k])
+        own = None if kept is None else kept[k]
+        if own is not None and problem.y_validation is not None:
+            metrics["validation_auc"] = roc_curve(problem.y_validation, own).auc
+        results.append(Result(identity, "done", metrics, scores[k], own, seconds))
+    return results
 
 
 def condition_like(method: str, network: torch.nn.Module) -> torch.nn.Module:
@@ -218,39 +217,6 @@ def condition_like(method: str, network: torch.nn.Module) -> torch.nn.Module:
     """
     made = METHODS[method]
     return condition(network, LossFamily()) if made.draws and not made.film else network
-
-
-def network_of(run: PlannedRun, problem: Problem) -> tuple[str, dict[str, Any]]:
-    """Return the name and options of a run's network; by the kind of data if it names none."""
-    options = dict(run.network)
-    options.pop("weights", None)  # the problem brings them
-    name = options.pop("name", None)
-    return name or ("mlp" if problem.kind == "features" else "small-cnn"), options
-
-
-def _scores(fitted: FittedStack, x: NDArray[Any], lams: torch.Tensor) -> NDArray[np.float32]:
-    return stacked_scores(fitted.networks, x, lams, normalization=fitted.normalization)[:, 0]
-
-
-def _result(
-    fitted: FittedStack,
-    k: int,
-    identity: str,
-    problem: Problem,
-    scores: NDArray[np.float32],
-    kept: NDArray[np.float32] | None,
-) -> Result:
-    seconds = fitted.seconds / len(fitted)
-    reason = fitted.diverged.get(k)
-    if reason is None and not np.isfinite(scores[k]).all():
-        reason = "the trained model's scores are not finite"
-    if reason is not None:
-        return Result(identity, "diverged", {}, None, None, seconds, reason)
-    metrics = score_metrics(problem.y_test, scores[k])
-    if kept is not None and problem.y_validation is not None:
-        metrics["validation_auc"] = roc_curve(problem.y_validation, kept[k]).auc
-    own = None if kept is None else kept[k]
-    return Result(identity, "done", metrics, scores[k], own, seconds)
 
 
 def score_metrics(y: Sequence[int] | NDArray[Any], score: NDArray[Any]) -> dict[str, float]:
