@@ -287,7 +287,8 @@ def test_half_precision_and_autocast_compute_in_float32(shape):
     torch.testing.assert_close(module(logits, target), expected, rtol=0, atol=0)
     with torch.autocast("cpu", dtype=torch.bfloat16):
         inside = module(logits, target)
-        tau = unchecked_vs_loss(logits, target, COUNTS, 0.9, 0.2, torch.tensor(2.0), "mean")
+        settings = {"omega": 0.9, "gamma": 0.2, "tau": torch.tensor(2.0)}
+        tau = unchecked_vs_loss(logits, target, COUNTS, settings, "mean")
     torch.testing.assert_close(inside, expected, rtol=0, atol=0)
     assert tau.dtype == torch.float32
 

@@ -86,7 +86,7 @@ class Member:
         """
         weight, bias = self.logit_readout(taus)
         settings = self.family.hyperparameters(self._lambdas(taus).double())
-        factors = class_factors(self.class_counts, **settings, like=bias)
+        factors = class_factors(self.class_counts, settings, bias)
         scale = factors.scale.expand_as(bias)
         shown = torch.tensor(self.oversampling, dtype=torch.float64)
         shift = factors.shift - factors.weight.log() - shown.log()

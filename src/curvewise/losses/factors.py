@@ -16,7 +16,7 @@ and :math:`\Omega` for the minority. The paper writes :math:`\iota_c = \tau\log(
 difference is the same constant for all classes and cancels in the softmax.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from math import inf, log
 from typing import Any, NamedTuple
@@ -28,6 +28,7 @@ from curvewise.base.errors import INFINITY, InputError, require, require_number
 
 Hyperparameter = float | Tensor
 ClassWeights = Sequence[float]
+Settings = Mapping[str, Any]  # omega, gamma, tau: numbers, tensors, or omega as class weights
 HIGHEST = {"omega": 1.0}  # value of a setting; of the others there is none
 
 
@@ -64,37 +65,28 @@ def check_class_counts(class_counts: Sequence[float] | Tensor) -> tuple[float, .
     return counts
 
 
-def check_class_weights(weights: ClassWeights, n_classes: int) -> tuple[float, ...]:
-    """Return given class weights as floats: one per class, none negative, not all zero."""
-    values = tuple(require_number("each class weight in omega", w, 0) for w in weights)
-    require(
-        len(values) == n_classes and any(values),
-        f"omega as class weights must have {n_classes} values that are not all zero, got {values}",
-    )
-    return values
-
-
 def fixed_setting(
     name: str, value: float | ClassWeights, n_classes: int = 0
 ) -> float | tuple[float, ...]:
-    """Return a setting of a loss as a number, or omega as that of each of so many classes."""
-    if name == "omega" and isinstance(value, Sequence) and not isinstance(value, str):
-        return check_class_weights(value, n_classes or len(value))
-    return require_number(name, value, 0, HIGHEST.get(name, INFINITY))  # type: ignore[arg-type]
+    """Return a setting of a loss as a number, or omega as the weights of so many classes."""
+    if name != "omega" or not isinstance(value, Sequence) or isinstance(value, str):
+        return require_number(name, value, 0, HIGHEST.get(name, INFINITY))  # type: ignore[arg-type]
+    weights = tuple(require_number("each class weight in omega", w, 0) for w in value)
+    wanted = n_classes or len(weights)
+    require(
+        len(weights) == wanted and any(weights),
+        f"omega as class weights must have {wanted} values that are not all zero, got {weights}",
+    )
+    return weights
 
 
-def class_factors(
-    counts: tuple[float, ...],
-    omega: Hyperparameter | ClassWeights,
-    gamma: Hyperparameter,
-    tau: Hyperparameter,
-    like: Tensor,
-) -> ClassFactors:
+def class_factors(counts: tuple[float, ...], settings: Settings, like: Tensor) -> ClassFactors:
     """Compute the factors in the dtype and on the device of `like`; nothing is checked here.
 
     Numbers are worked out as Python floats and rounded once, and give factors of shape (C,); a
     tensor of shape s gives (*s, C). One list entry a class serves both.
     """
+    omega, gamma, tau = (settings[name] for name in ("omega", "gamma", "tau"))
     largest, total = max(counts), sum(counts)
     log_ratios = [log(largest / count) for count in counts]
     log_beta = max(log_ratios)
@@ -147,27 +139,20 @@ def _tensors(columns: list[list[Any]], like: Tensor) -> Sequence[Tensor]:
     return [stacked(values) for values in columns]
 
 
-def remembered_factors(
-    counts: tuple[float, ...],
-    omega: Hyperparameter | ClassWeights,
-    gamma: Hyperparameter,
-    tau: Hyperparameter,
-    like: Tensor,
-) -> ClassFactors:
+def remembered_factors(counts: tuple[float, ...], settings: Settings, like: Tensor) -> ClassFactors:
     """Return `class_factors`; those of numbers are remembered, and have an anchor if they can."""
-    drawn = any(isinstance(value, Tensor) for value in (omega, gamma, tau))
+    drawn = any(isinstance(value, Tensor) for value in settings.values())
     if drawn or torch.compiler.is_compiling():
-        return class_factors(counts, omega, gamma, tau, like)
-    fixed = tuple(omega) if isinstance(omega, Sequence) else omega
-    return _fixed_factors(counts, fixed, gamma, tau, like.dtype, like.device)
+        return class_factors(counts, settings, like)
+    return _fixed_factors(counts, tuple(settings.items()), like.dtype, like.device)
 
 
 @lru_cache(maxsize=1024)
 def _fixed_factors(
-    counts: tuple[float, ...], omega: Any, gamma: Any, tau: Any, dtype: Any, device: Any
+    counts: tuple[float, ...], settings: tuple[Any, ...], dtype: torch.dtype, device: torch.device
 ) -> ClassFactors:
     like = torch.empty((), dtype=dtype, device=device)
-    factors = class_factors(counts, omega, gamma, tau, like)
+    factors = class_factors(counts, dict(settings), like)
     # An anchor of all classes is computed with the rounded scale, so that lerp's (1 - scale) gives
     # the shift back to the last digit even where the scale is nearly 1.
     pairs = list(zip(factors.scale.tolist(), factors.shift.tolist(), strict=True))

@@ -23,7 +23,7 @@ from curvewise.base.errors import (
     require_number,
     require_whole,
 )
-from curvewise.losses.factors import HIGHEST, check_class_counts, check_class_weights, fixed_setting
+from curvewise.losses.factors import HIGHEST, check_class_counts, fixed_setting
 from curvewise.losses.vector_scaling import (
     REDUCTIONS,
     check_labels,
@@ -252,18 +252,11 @@ class LossFamily:
             check_labels(target, len(counts))
         values = self.hyperparameters(lam)
         if isinstance(values["omega"], tuple):
-            check_class_weights(values["omega"], len(counts))
+            fixed_setting("omega", values["omega"], len(counts))
         if lam.dim() == 1 and lam.device.type == "cpu" and not torch.compiler.is_compiling():
             # One draw for the whole batch: as numbers it costs less than as tensors.
             values = {name: _number(value) for name, value in values.items()}
-        return unchecked_vs_loss(
-            logits,
-            target,
-            counts,
-            **values,
-            reduction=self.reduction,
-            sample_weight=sample_weight,
-        )
+        return unchecked_vs_loss(logits, target, counts, values, self.reduction, sample_weight)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the family as plain data; `from_dict` gives the same one back."""

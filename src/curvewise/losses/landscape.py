@@ -33,8 +33,8 @@ from curvewise.losses.factors import (
 from curvewise.losses.vector_scaling import (
     VSLoss,
     at_least_float32,
-    check_hyperparameters,
     check_logits,
+    checked_settings,
 )
 
 Floats = NDArray[np.float64]
@@ -221,9 +221,9 @@ def calibrated_log_odds(
     """
     counts = check_class_counts(class_counts)
     check_logits(logits, len(counts))
-    check_hyperparameters(omega, gamma, tau, logits.shape)
+    settings = checked_settings(omega, gamma, tau, logits.shape)
     logits = at_least_float32(logits)
-    factors = class_factors(counts, omega, gamma, tau, like=logits)
+    factors = class_factors(counts, settings, logits)
     require(
         (factors.weight > 0).all(),
         "omega must lie strictly between 0 and 1: a class of weight 0 has no probability, "

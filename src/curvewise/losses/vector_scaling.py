@@ -15,7 +15,7 @@ majority, it is the paper's
 """
 
 from collections.abc import Sequence
-from functools import partial
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -32,6 +32,7 @@ from curvewise.losses.factors import (
     ClassFactors,
     ClassWeights,
     Hyperparameter,
+    Settings,
     check_class_counts,
     class_factors,
     fixed_setting,
@@ -93,13 +94,13 @@ def vs_loss(
         raise InputError(f"target must have an integer dtype, got {target.dtype}")
     require(target.numel(), "logits must hold at least one sample, got none")
     check_labels(target, len(counts))
-    check_hyperparameters(omega, gamma, tau, logits.shape)
+    settings = checked_settings(omega, gamma, tau, logits.shape)
     if sample_weight is not None:
         check_per_sample("sample_weight", sample_weight, logits.shape[:-1])
         for extreme in _extremes(sample_weight):
             require_number("sample_weight", extreme, 0)
     logits = at_least_float32(logits)
-    factors = remembered_factors(counts, omega, gamma, tau, like=logits)
+    factors = remembered_factors(counts, settings, logits)
     return scaled_cross_entropy(logits, target.long(), factors, reduction, sample_weight)
 
 
@@ -107,15 +108,13 @@ def unchecked_vs_loss(
     logits: Tensor,
     target: Tensor,
     counts: tuple[float, ...],
-    omega: Hyperparameter | ClassWeights,
-    gamma: Hyperparameter,
-    tau: Hyperparameter,
+    settings: Settings,
     reduction: str,
     sample_weight: Tensor | None = None,
 ) -> Tensor:
     """`vs_loss` for values that are known to be good, as in a training loop."""
     logits = at_least_float32(logits)
-    factors = class_factors(counts, omega, gamma, tau, like=logits)
+    factors = class_factors(counts, settings, logits)
     return scaled_cross_entropy(logits, target.long(), factors, reduction, sample_weight)
 
 
@@ -140,18 +139,14 @@ class VSLoss(nn.Module):
         self.gamma = require_number("gamma", gamma, 0)
         self.tau = require_number("tau", tau, 0)
         self.reduction = require_choice("reduction", reduction, REDUCTIONS)
-        settings = (self.class_counts, self.omega, self.gamma, self.tau)
-        self._factors_like = partial(remembered_factors, *settings)
-        self._factors = self._factors_like(torch.zeros(()))
 
     def forward(self, logits: Tensor, target: Tensor) -> Tensor:
         """Return the loss of logits (..., n, C) against target (n,) or (..., n)."""
         check_logits(logits, len(self.class_counts))
-        scale = self._factors.scale
-        if scale.dtype != logits.dtype or scale.device != logits.device:
-            logits = at_least_float32(logits)
-            self._factors = self._factors_like(logits)
-        return scaled_cross_entropy(logits, target.long(), self._factors, self.reduction)
+        logits = at_least_float32(logits)
+        settings = {"omega": self.omega, "gamma": self.gamma, "tau": self.tau}
+        factors = remembered_factors(self.class_counts, settings, logits)
+        return scaled_cross_entropy(logits, target.long(), factors, self.reduction)
 
     def extra_repr(self) -> str:
         """Show the settings in ``print(module)``."""
@@ -281,17 +276,18 @@ def check_labels(target: Tensor, n_classes: int) -> None:
         )
 
 
-def check_hyperparameters(
+def checked_settings(
     omega: Hyperparameter | ClassWeights,
     gamma: Hyperparameter,
     tau: Hyperparameter,
     logits_shape: Sequence[int],
-) -> None:
-    """Raise unless omega, gamma and tau are in range and fit logits of this shape."""
+) -> Settings:
+    """Return omega, gamma and tau by name, if they are in range and fit logits of this shape."""
+    settings: dict[str, Any] = {"omega": omega, "gamma": gamma, "tau": tau}
     samples = logits_shape[:-1]
-    for name, value in (("omega", omega), ("gamma", gamma), ("tau", tau)):
+    for name, value in settings.items():
         if not isinstance(value, Tensor):
-            fixed_setting(name, value, logits_shape[-1])
+            settings[name] = fixed_setting(name, value, logits_shape[-1])
             continue
         if not _broadcasts(value.shape, samples):
             raise InputError(
@@ -300,6 +296,7 @@ def check_hyperparameters(
             )
         for extreme in _extremes(value):
             fixed_setting(name, extreme)
+    return settings
 
 
 def _broadcasts(shape: Sequence[int], to: Sequence[int]) -> bool:

@@ -86,14 +86,13 @@ class StackedObjective:
 
         Sample weights are (n,) or (K, n).
         """
-        weights = {} if sample_weight is None else {"sample_weight": sample_weight}
         if not self.scaled:
+            weights = {} if sample_weight is None else {"sample_weight": sample_weight}
             loss: Tensor = self.one.loss(logits, target, lam, class_counts=class_counts, **weights)
             return loss
         settings = self.fixed | dict(zip(self.drawn, lam.unbind(-1), strict=True))
-        return unchecked_vs_loss(
-            logits, target, class_counts, **settings, reduction=self.one.reduction, **weights
-        )
+        reduction = self.one.reduction
+        return unchecked_vs_loss(logits, target, class_counts, settings, reduction, sample_weight)
 
     def keep(self, members: list[int]) -> None:
         """Go on with these members only."""
