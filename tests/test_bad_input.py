@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 import curvewise as cw
-from curvewise.losses.landscape import loss_landscape, weighted_cross_entropy
+from curvewise.losses.landscape import loss_landscape
 from curvewise.losses.registry import make_objective, normal_settings, parse_setting
 from curvewise.networks.architectures import MLP, ResNetCifar, SmallCNN
 from curvewise.networks.registry import load_weights
@@ -135,8 +135,6 @@ PARAMETERS = [
     (partial(loss_landscape, 10), "omega", 1),
     (partial(loss_landscape, 10), "reach", 0),
     (partial(loss_landscape, 10), "points", 1),
-    (partial(weighted_cross_entropy, 0.5), "p1", [0.5, 1.0]),
-    (partial(weighted_cross_entropy, 0.5), "p1", NAN),
     (calibrated, "omega", 1.0),
     (calibrated, "prior", 1.0),
     (calibrated, "prior", [0.5, 0.4]),

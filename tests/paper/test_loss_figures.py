@@ -10,7 +10,7 @@ from scipy.optimize import brentq
 from curvewise.losses.family import LinearDensity
 from curvewise.paper.catalogue import EXPERIMENTS
 from curvewise.paper.experiment import Reading, results
-from curvewise.paper.loss_figures import OMEGAS, landscapes_from
+from curvewise.paper.loss_figures import OMEGAS, landscapes_from, sides
 from curvewise.paper.profiles import Profile
 from curvewise.paper.running import read_data, write_data
 from curvewise.sweep.work import Problems
@@ -75,6 +75,16 @@ def test_a_line_that_is_off_is_noticed(data, name, panel, column, claim):
     lines.loc[lines["panel"] == panel, column] *= 1.01
     found = results(EXPERIMENTS[name].claims, {**whole, "lines": lines})
     assert found["verdict"][claim] == "does not hold"
+
+
+def test_points_on_the_wrong_side_of_a_line_are_counted(data):
+    whole, lines = data["fig-break-even-tau"], data["fig-break-even-tau"]["lines"].copy()
+    lines.loc[lines["panel"] == "tau = 1", "intercept"] += 1
+    z = np.linspace(-5, 5, 41)
+    above = np.subtract.outer(z, z) - log(10)
+    wrong = np.sum((above > 0) & (above < 1))
+    points = 4 * 41**2 - 41  # those on the line of tau = 0 are on neither side
+    assert sides({**whole, "lines": lines}) == pytest.approx(1 - wrong / points)
 
 
 def test_densities_are_their_integrals(data):

@@ -69,7 +69,7 @@ def draw_landscape(landscape: Landscape, axes: "Axes", *, limit: float) -> "Cont
     drawn = axes.contourf(
         landscape.z, landscape.z, landscape.difference, levels=levels, cmap=COLOR_MAP
     )
-    ends = np.array([-landscape.reach, landscape.reach])
+    ends = landscape.z[[0, -1]]
     outline = [patheffects.withStroke(linewidth=4, foreground="black")]  # white on nearly white
     axes.plot(ends, landscape.line.z1(ends), color="white", linewidth=2.8, path_effects=outline)
     axes.set(xlim=ends, ylim=ends, aspect="equal", xlabel="$z_0$", ylabel="$z_1$")

@@ -13,7 +13,7 @@ from typing import TypeVar
 
 import numpy as np
 import torch
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from scipy.optimize import brentq
 from torch import Tensor
 
@@ -39,8 +39,6 @@ from curvewise.losses.vector_scaling import (
 
 Floats = NDArray[np.float64]
 Logit = TypeVar("Logit", float, Tensor, NDArray[np.floating])
-
-ON_THE_LINE = 1e-5  # as near as numbers of seven digits tell
 
 
 @dataclass(frozen=True)
@@ -106,11 +104,6 @@ class Landscape:
     line: BreakEven
 
     @property
-    def reach(self) -> float:
-        """The largest logit."""
-        return float(self.z[-1])
-
-    @property
     def limit(self) -> float:
         """The largest difference, whichever label costs more."""
         return float(np.abs(self.difference).max())
@@ -136,58 +129,11 @@ def loss_landscape(
     line = break_even(beta, omega, gamma, tau)
     z = np.linspace(-reach, reach, points)
     z0, z1 = np.meshgrid(z, z)
-    logits = np.stack([z0.ravel(), z1.ravel()], axis=-1)
-    majority, minority = label_costs(logits, beta, omega=omega, gamma=gamma, tau=tau)
-    return Landscape(z, (minority - majority).reshape(points, points), line)
-
-
-def label_costs(
-    logits: Floats,
-    beta: float,
-    *,
-    omega: float = 0.5,
-    gamma: float = 0.0,
-    tau: float = 0.0,
-) -> tuple[Floats, Floats]:
-    """Return the losses of logits (n, 2) if all labels were 0, and if all were 1."""
-    values = torch.from_numpy(np.asarray(logits, dtype=np.float64))
+    logits = torch.from_numpy(np.stack([z0.ravel(), z1.ravel()], axis=-1))
     loss = VSLoss((beta, 1), omega, gamma, tau, reduction="none")
-    majority = torch.zeros(len(values), dtype=torch.int64)
-    return loss(values, majority).numpy(), loss(values, majority + 1).numpy()
-
-
-def separated(landscape: Landscape) -> tuple[int, int]:
-    """Return for how many points off the line label 1 costs more below it and less above it.
-
-    The second number is how many points are off the line. Below means ``z1`` too small for its
-    ``z0``.
-
-    >>> separated(loss_landscape(10, omega=0.9, points=5))
-    (25, 25)
-    """
-    z0, z1 = np.meshgrid(landscape.z, landscape.z)
-    below = landscape.line.z1(z0) - z1
-    off = np.abs(below) > ON_THE_LINE
-    agree = np.sign(below) == np.sign(landscape.difference)
-    return int((agree & off).sum()), int(off.sum())
-
-
-def weighted_cross_entropy(omega: float, p1: ArrayLike) -> tuple[Floats, Floats]:
-    r"""Return :math:`-(1-\Omega)\log(1-p_1)` and :math:`-\Omega\log p_1`: what labels 0, 1 cost.
-
-    `p1` is the softmax score of class 1, strictly between 0 and 1. This is `vs_loss` with gamma
-    and tau 0, where beta does not matter as long as class 1 is the rarer.
-
-    >>> [round(float(cost), 4) for cost in weighted_cross_entropy(0.9, 0.5)]
-    [0.0693, 0.6238]
-    """
-    scores = np.asarray(p1, dtype=np.float64)
-    inside = ((scores > 0) & (scores < 1)).all()
-    require(inside, f"p1 must lie strictly between 0 and 1, got {p1!r}")
-    log_odds = np.log(scores) - np.log1p(-scores)
-    logits = np.stack([np.zeros(scores.size), log_odds.ravel()], axis=-1)
-    majority, minority = label_costs(logits, 2, omega=omega)
-    return majority.reshape(scores.shape), minority.reshape(scores.shape)
+    majority = torch.zeros(len(logits), dtype=torch.int64)
+    difference = (loss(logits, majority + 1) - loss(logits, majority)).numpy()
+    return Landscape(z, difference.reshape(points, points), line)
 
 
 def calibrated_log_odds(

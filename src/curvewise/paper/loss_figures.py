@@ -12,14 +12,7 @@ from scipy.special import expit
 from curvewise.figures.frames import lines
 from curvewise.figures.landscapes import landscapes
 from curvewise.losses.family import LinearDensity
-from curvewise.losses.landscape import (
-    BreakEven,
-    Landscape,
-    break_even,
-    loss_landscape,
-    separated,
-    weighted_cross_entropy,
-)
+from curvewise.losses.landscape import BreakEven, Landscape, break_even, loss_landscape
 from curvewise.paper.experiment import Claim, Data, Experiment, Measured, Reading, within
 from curvewise.paper.measures import over_cells
 
@@ -29,7 +22,7 @@ PLAIN = {"omega": 0.5, "gamma": 0.0, "tau": 0.0}  # cross-entropy
 # gamma = 0.6 is of the 512 models' grid, for the other one ends at 0.4.
 TAU = {"tau": (0.0, 1.0, 2.0, 3.0)}
 ALL = {"omega": (0.5, 0.7, 0.9, 0.99), "gamma": (0.0, 0.2, 0.4, 0.6), **TAU}
-EXACT = 1e-5  # relative; the files have seven digits
+EXACT = 1e-5  # relative, or the distance of a point from a line; the files have seven digits
 NOTHING_TRAINED = "Nothing is trained, so this is the same under every profile."
 Varied = Mapping[str, Sequence[float]]
 
@@ -82,9 +75,14 @@ def off(name: str, column: str, expected: Any, published: str = "") -> Claim:
 
 
 def sides(data: Data) -> float:
-    """Return the share of points whose sign of difference is that of their side of the line."""
-    right, total = np.sum([separated(one) for one in landscapes_from(data).values()], axis=0)
-    return float(right / total)
+    """Return the share of points off the line at which the label on its side costs more."""
+    right = []
+    for one in landscapes_from(data).values():
+        z0, z1 = np.meshgrid(one.z, one.z)
+        below = one.line.z1(z0) - z1
+        apart = np.abs(below) > EXACT
+        right.append(np.sign(below[apart]) == np.sign(one.difference[apart]))
+    return float(np.concatenate(right).mean())
 
 
 def _score_at_two(data: Data) -> float:
@@ -218,13 +216,13 @@ HIGHEST = 2.5  # where the drawn losses end; they have no maximum
 def _collect_softmax(reading: Reading) -> Data:
     points, crossings = [], []
     for omega in OMEGAS:
-        majority, minority = weighted_cross_entropy(omega, SCORES)
-        costs = {"loss 0": majority, "loss 1": minority}
+        costs = {"loss 0": -(1 - omega) * np.log1p(-SCORES), "loss 1": -omega * np.log(SCORES)}
         points.append(pd.DataFrame({"omega": omega, "p1": SCORES, **costs}))
         p1 = float(expit(break_even(BETA, omega).intercept))
-        loss = float(weighted_cross_entropy(omega, p1)[1])
         shifted = float(expit(break_even(BETA, omega, tau=2.0).intercept))
-        crossings.append({"omega": omega, "p1": p1, "loss": loss, "p1 with tau": shifted})
+        crossings.append(
+            {"omega": omega, "p1": p1, "loss": -omega * log(p1), "p1 with tau": shifted}
+        )
     return {"": pd.concat(points), "crossings": pd.DataFrame(crossings)}
 
 
