@@ -44,9 +44,9 @@ def layers_of(network: Conditioned) -> list[Layer] | None:
     elif type(inner) is not nn.Sequential or type(modules.pop()[1]) is not Tap:
         return None
     layers: list[Layer] = []
-    in_order = [module for _, module in modules]
     for name, module in modules:
-        if type(module) is nn.Linear and module.bias is not None and in_order.count(module) == 1:
+        once = [other for _, other in modules].count(module) == 1
+        if type(module) is nn.Linear and module.bias is not None and once:
             layers.append((f"{prefix}.{name}", False))
         elif type(module) is nn.ReLU and layers:
             layers[-1] = (layers[-1][0], True)  # a second one in a row changes nothing
@@ -84,9 +84,9 @@ class StackedNetwork:
         columns = [torch.stack([m[name].reshape(-1) for m in members]) for name in members[0]]
         self.weights = torch.cat([*columns, *[p.detach().to(columns[0]) for p in extra]], dim=1)
         self.gradients = torch.zeros_like(self.weights)
-        self.input_scale = None if input_scale is None else input_scale.to(self.weights)
+        self.input_scale = None if input_scale is None else input_scale.to(self.weights)[..., None]
         self._shapes = {name: value.shape for name, value in members[0].items()}
-        self.sizes = [shape.numel() for shape in self._shapes.values()]
+        self._sizes = [column.shape[1] for column in (*columns, *self.extra)]
         self.buffers = _stacked([dict(network.named_buffers()) for network in networks])
         self.frozen = _stacked(
             [{n: p for n, p in net.named_parameters() if not p.requires_grad} for net in networks]
@@ -95,9 +95,8 @@ class StackedNetwork:
 
     def _point(self) -> None:
         """Make tensors per parameter, and per gradient, that lie in the two buffers."""
-        sizes = [*self.sizes, *[parameter.shape[1] for parameter in self.extra]]
         weights, gradients = (
-            iter(torch.split(flat, sizes, dim=1)) for flat in (self.weights, self.gradients)
+            iter(torch.split(flat, self._sizes, dim=1)) for flat in (self.weights, self.gradients)
         )
         self.parameters, self.parameter_gradients = {}, {}
         for name, shape in self._shapes.items():
@@ -118,8 +117,8 @@ class StackedNetwork:
         """Complete `gradients` after a backward pass."""
         if self._leaves:
             kept = [torch.zeros_like(p) if p.grad is None else p.grad for p in self._leaves]
-            start = 0 if self.layers is None else sum(self.sizes)
-            self.gradients[:, start:] = torch.cat([p.flatten(1) for p in kept], dim=1)
+            flat = torch.cat([p.flatten(1) for p in kept], dim=1)
+            self.gradients[:, -flat.shape[1] :] = flat
 
     def _mapped(self, x: Tensor, lam: Tensor) -> Tensor:
         """Return logits of any kind of network, by vmap."""
@@ -128,17 +127,15 @@ class StackedNetwork:
             logits: Tensor = functional_call(self.template, tensors, (x * scale, lam))
             return logits
 
-        scale = self.input_scale
-        if scale is None:
-            scale = self.weights.new_ones(len(self.weights), 1)
+        scale = self.weights.new_ones(1) if self.input_scale is None else self.input_scale[..., 0]
+        scale = scale.expand(len(self.weights), -1)
         return vmap(one)((self.parameters, self.buffers, self.frozen), lam, scale)
 
     def features(self, x: Tensor) -> Tensor:
         """Return the input of the last linear layers, (K, F, n), or (d, n) without a body."""
-        hidden: Tensor = x.t()
-        scale = self.input_scale
+        hidden, scale = x.t(), self.input_scale
         if scale is not None and not self.layers:
-            return hidden * scale[..., None]
+            return hidden * scale
         for name, relu in self.layers or ():
             hidden = self._linear(name, hidden, relu, scale)
             scale = None
@@ -147,32 +144,31 @@ class StackedNetwork:
     def head(self, features: Tensor, lam: Tensor) -> Tensor:
         """Return logits (K, n, C) of features."""
         template = self.template
-        if template.film is None:
-            logits = self._linear("linear", features)
-        else:
-            sigma, mu = self._film("film", template.film, lam)
-            if lam.dim() == 2:
-                tensors = self._tensors("linear")
-                logits = _ModulatedLinear.apply(features, sigma, mu, *tensors)  # type: ignore[no-untyped-call]
-            else:
-                logits = self._linear("linear", torch.addcmul(mu, sigma, features))
+        film = [] if template.film is None else self._film("film", template.film, lam)
+        if film and lam.dim() == 3:
+            sigma, mu = film
+            features, film = torch.addcmul(mu, sigma, features), []
+        logits = self._linear("linear", features, False, *film)
         if template.film_logits is not None:
             sigma, mu = self._film("film_logits", template.film_logits, lam)
             logits = torch.addcmul(mu, sigma, logits)
         return logits.transpose(1, 2)
 
     def _linear(
-        self, name: str, x: Tensor, relu: bool = False, scale: Tensor | None = None
+        self,
+        name: str,
+        x: Tensor,
+        relu: bool = False,
+        sigma: Tensor | None = None,
+        mu: Tensor | None = None,
     ) -> Tensor:
-        out: Tensor = _LinearReLU.apply(  # type: ignore[no-untyped-call]
-            x, *self._tensors(name), relu, None if scale is None else scale[:, None]
-        )
+        tensors = [
+            kind[f"{name}.{part}"]
+            for kind in (self.parameters, self.parameter_gradients)
+            for part in ("weight", "bias")
+        ]
+        out: Tensor = _Linear.apply(x, *tensors, relu, sigma, mu)  # type: ignore[no-untyped-call]
         return out
-
-    def _tensors(self, name: str) -> list[Tensor]:
-        """Return weight and bias of a layer, and where their gradients go."""
-        kinds = (self.parameters, self.parameter_gradients)
-        return [kind[f"{name}.{part}"] for kind in kinds for part in ("weight", "bias")]
 
     def _film(self, name: str, film: FiLM, lam: Tensor) -> list[Tensor]:
         """Return sigma and mu at lambda (K, d) or (K, n, d), each (K, F, 1 or n)."""
@@ -205,8 +201,8 @@ class StackedNetwork:
     ) -> None:
         """Give networks the weights and buffers of the members at these places in `tensors`."""
         for k, network in zip(places, networks, strict=True):
-            parts = torch.split(tensors[WEIGHTS][k, : sum(self.sizes)], self.sizes)
-            for (name, shape), part in zip(self._shapes.items(), parts, strict=True):
+            parts = torch.split(tensors[WEIGHTS][k], self._sizes)  # the last are the objective's
+            for (name, shape), part in zip(self._shapes.items(), parts, strict=False):
                 network.get_parameter(name).copy_(part.view(shape))
             for name, buffer in network.named_buffers():
                 buffer.copy_(tensors[name][k])
@@ -216,11 +212,13 @@ def _stacked(members: Sequence[dict[str, Tensor]]) -> dict[str, Tensor]:
     return {name: torch.stack([m[name].detach() for m in members]) for name in members[0]}
 
 
-class _LinearReLU(torch.autograd.Function):
-    """W x + b over a stack, with or without ReLU; gradients of W and b go into their buffers.
+class _Linear(torch.autograd.Function):
+    """W (sigma x + mu) + b over a stack, perhaps with ReLU; gradients of W and b go into buffers.
 
-    x is (d, n), the same for all members, or (K, d, n); W (K, o, d), b (K, o); out (K, o, n). With
-    `scale` (K, 1, d) it is W (scale x) + b, for an x of which no gradient is needed.
+    x is (d, n), the same for all members, or (K, d, n); W (K, o, d), b (K, o); out (K, o, n).
+    Sigma and mu (K, d, 1) are FiLM at one lambda for all samples; sigma alone is an input's scale.
+    Computed as (W sigma) x + (W mu + b): what they would do to a whole batch is done to the few
+    rows of W.
     """
 
     @staticmethod
@@ -232,88 +230,47 @@ class _LinearReLU(torch.autograd.Function):
         weight_gradient: Tensor,
         bias_gradient: Tensor,
         relu: bool,
-        scale: Tensor | None,
+        sigma: Tensor | None,
+        mu: Tensor | None,
     ) -> Tensor:
-        if scale is not None:
-            weight = weight * scale  # smaller than as many copies of x
-        out = _affine(weight, x, bias.unsqueeze(-1))
+        column = bias.unsqueeze(-1)
+        applied = weight if sigma is None else weight * sigma.transpose(1, 2)
+        if mu is not None:
+            column = torch.baddbmm(column, weight, mu)
+        if x.dim() == 3:
+            out = torch.baddbmm(column, applied, x)
+        else:
+            k, o, d = weight.shape
+            out = torch.addmm(column.reshape(k * o, 1), applied.reshape(k * o, d), x).view(k, o, -1)
         if relu:
             out = out.relu_()
-        ctx.relu, ctx.into, ctx.scale = relu, (weight_gradient, bias_gradient), scale
-        ctx.save_for_backward(x, weight, out if relu else None)
+        ctx.into = weight_gradient, bias_gradient
+        ctx.save_for_backward(x, weight, sigma, mu, applied, out if relu else None)
         return out
 
     @staticmethod
     def backward(ctx: Any, *gradients: Any) -> Any:
-        x, weight, out = ctx.saved_tensors
+        x, weight, sigma, mu, applied, out = ctx.saved_tensors
         weight_gradient, bias_gradient = ctx.into
         gradient = gradients[0].contiguous()
-        if ctx.relu:
+        if out is not None:
             gradient = torch.ops.aten.threshold_backward(gradient, out, 0)
         torch.sum(gradient, dim=2, out=bias_gradient)
-        if x.dim() == 3 and x.shape[2] == 1:
+        if x.dim() == 2:
+            k, o, n = gradient.shape
+            weight_gradient.copy_((gradient.reshape(k * o, n) @ x.t()).view(k, o, -1))
+        elif x.shape[2] == 1:
             torch.mul(gradient, x.transpose(1, 2), out=weight_gradient)  # quicker than a product
-        elif x.dim() == 3:
-            torch.bmm(gradient, x.transpose(1, 2), out=weight_gradient)
         else:
-            weight_gradient.copy_(_product(gradient, x))
-        if ctx.scale is not None:
-            weight_gradient.mul_(ctx.scale)
-        back = torch.bmm(weight.transpose(1, 2), gradient) if ctx.needs_input_grad[0] else None
-        return back, None, None, None, None, None, None
-
-
-class _ModulatedLinear(torch.autograd.Function):
-    """W (sigma * x + mu) + b over a stack: FiLM at one lambda for all samples, and a layer.
-
-    Computed as (W sigma) x + (W mu + b): what FiLM does to the features of a whole batch is done
-    to the few rows of W. Shapes are those of `_LinearReLU`; sigma and mu are (K, d, 1).
-    """
-
-    @staticmethod
-    def forward(
-        ctx: Any,
-        x: Tensor,
-        sigma: Tensor,
-        mu: Tensor,
-        weight: Tensor,
-        bias: Tensor,
-        weight_gradient: Tensor,
-        bias_gradient: Tensor,
-    ) -> Tensor:
-        modulated = weight * sigma.transpose(1, 2)
-        ctx.into = weight_gradient, bias_gradient
-        ctx.save_for_backward(x, sigma, mu, weight, modulated)
-        return _affine(modulated, x, torch.baddbmm(bias.unsqueeze(-1), weight, mu))
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Any) -> Any:
-        x, sigma, mu, weight, modulated = ctx.saved_tensors
-        weight_gradient, bias_gradient = ctx.into
-        gradient = gradients[0].contiguous()
-        torch.sum(gradient, dim=2, out=bias_gradient)
-        product = _product(gradient, x)
-        shift = bias_gradient.unsqueeze(-1)
-        torch.mul(product, sigma.transpose(1, 2), out=weight_gradient)
-        weight_gradient.addcmul_(shift, mu.transpose(1, 2))
-        back = torch.bmm(modulated.transpose(1, 2), gradient) if ctx.needs_input_grad[0] else None
-        to_sigma = (product * weight).sum(dim=1).unsqueeze(-1)
-        to_mu = (shift * weight).sum(dim=1).unsqueeze(-1)
-        return back, to_sigma, to_mu, None, None, None, None
-
-
-def _affine(weight: Tensor, x: Tensor, column: Tensor) -> Tensor:
-    """Return W x + column (K, o, n), for x (K, d, n) or one (d, n) that all members share."""
-    if x.dim() == 3:
-        return torch.baddbmm(column, weight, x)
-    k, o, d = weight.shape
-    out = torch.addmm(column.reshape(k * o, 1), weight.reshape(k * o, d), x)
-    return out.view(k, o, -1)
-
-
-def _product(gradient: Tensor, x: Tensor) -> Tensor:
-    """Return the gradients (K, o, d) of weights that were applied to x, (K, d, n) or (d, n)."""
-    if x.dim() == 3:
-        return torch.bmm(gradient, x.transpose(1, 2))
-    k, o, n = gradient.shape
-    return (gradient.reshape(k * o, n) @ x.t()).view(k, o, -1)
+            torch.bmm(gradient, x.transpose(1, 2), out=weight_gradient)
+        back = torch.bmm(applied.transpose(1, 2), gradient) if ctx.needs_input_grad[0] else None
+        to_sigma = to_mu = None
+        if ctx.needs_input_grad[6]:
+            to_sigma = (weight_gradient * weight).sum(dim=1).unsqueeze(-1)
+        if sigma is not None:
+            weight_gradient.mul_(sigma.transpose(1, 2))
+        if mu is not None:
+            shift = bias_gradient.unsqueeze(-1)
+            to_mu = (shift * weight).sum(dim=1).unsqueeze(-1)
+            weight_gradient.addcmul_(shift, mu.transpose(1, 2))
+        return back, None, None, None, None, None, to_sigma, to_mu
