@@ -159,29 +159,24 @@ def _provenance(levels: Levels, file: Path, source: str) -> dict[str, str]:
 
 def _estimator_page(scored: LabelledScores, file: Path) -> Page:
     """Return the page of an estimator on all rows of a table, which it must not have seen."""
-    (name,) = scored.scores
     note = (
         f"Measured on all {len(scored.y):,} rows of {scored.table.name}: if the model was "
         "fitted on some of them, the numbers are too good."
     )
-    where = {"model": f"{file}: {name}", "measured on": f"all rows of {scored.table}"}
-    return scores_page(
-        f"table:{scored.table.name}",
-        scored.y,
-        scored.scores,
-        scored.class_names,
-        "log-odds",
-        notes=[note],
-        copy=CopyTexts("", ESTIMATOR.format(file=json.dumps(str(file)))),
-        provenance={"command": this_command(), **where},
-    )
+    copy = CopyTexts("", ESTIMATOR.format(file=json.dumps(str(file))))
+    where = {"model": f"{file}: {next(iter(scored.scores))}"}
+    where |= {"measured on": f"all rows of {scored.table}"}
+    title = f"table:{scored.table.name}"
+    return _scored_page(title, scored, where, unit="log-odds", notes=[note], copy=copy)
 
 
 def table_page(file: Path, options: dict[str, Any], columns: list[str]) -> Page:
     """Return the page of a table that has labels and scores of one method or more."""
     target, positive = options["target"], options["positive"]
     scored = scores_in_table(file, target=target, positive=positive, columns=columns)
-    where = {"command": this_command(), "scores": str(scored.table)}
-    return scores_page(
-        scored.table.name, scored.y, scored.scores, scored.class_names, provenance=where
-    )
+    return _scored_page(scored.table.name, scored, {"scores": str(scored.table)})
+
+
+def _scored_page(title: str, scored: LabelledScores, where: dict[str, str], **about: Any) -> Page:
+    about["provenance"] = {"command": this_command(), **where}
+    return scores_page(title, scored.y, scored.scores, scored.class_names, **about)

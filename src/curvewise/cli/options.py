@@ -24,8 +24,6 @@ from curvewise.base.errors import require
 from curvewise.base.files import json_text
 
 if TYPE_CHECKING:
-    from rich.progress import Progress
-
     from curvewise.data.task import Task
     from curvewise.sweep.executors import Executor
 
@@ -158,21 +156,13 @@ def usage_sentence(error: Any) -> str:
     text = " ".join(error.format_message().split()).rstrip(".").replace(". Did you", "; did you")
     text = re.sub(r"^Invalid value for '(--[^']*)': Input should be", r"\1 must be", text)
     text = text.partition(", unable to parse")[0]
-    if " must be " in text and (value := _typed(text.partition(" ")[0])) is not None:
-        text += f", got {value!r}"
+    option = re.escape(text.partition(" ")[0])
+    typed = re.search(rf"\0{option}[=\0]([^\0]*)", "\0".join(sys.argv))
+    if " must be " in text and typed:  # its reader does not tell
+        text += f", got {typed[1]!r}"
     text = text if text.startswith("--") else text[:1].lower() + text[1:]
     where = error.ctx.command_path if error.ctx is not None else "curvewise"
     return f"{text}{' See' if text.endswith('?') else '; see'} {where} --help"
-
-
-def _typed(option: str) -> str | None:
-    """Return what was typed for an option, which errors of its reader do not tell."""
-    for word, after in zip(sys.argv, [*sys.argv[1:], None], strict=True):
-        if word == option:
-            return after
-        if word.startswith(f"{option}="):
-            return word.removeprefix(f"{option}=")
-    return None
 
 
 def option_name(name: str) -> str:
@@ -236,15 +226,20 @@ def loaded_task(source: str, data: DataOptions, **options: Any) -> "Task":
 
 
 @contextmanager
-def showing() -> Iterator[Callable[[str, int, int], None]]:
-    """Show bars for work that reports itself as (what, done, total)."""
-    with _bar() as bar:
+def showing() -> Iterator[Callable[..., None]]:
+    """Show bars for work that reports itself as (what, done, total), and perhaps a note."""
+    from rich.progress import BarColumn, Progress, TimeElapsedColumn, TimeRemainingColumn
+
+    columns = ("{task.description}", BarColumn(), "{task.completed}/{task.total}")
+    times = (TimeElapsedColumn(), TimeRemainingColumn())
+    console, silent = Console(stderr=True), not sys.stderr.isatty()
+    with Progress(*columns, *times, console=console, transient=True, disable=silent) as bar:
         tasks: dict[str, Any] = {}
 
-        def show(what: str, done: int, total: int) -> None:
+        def show(what: str, done: int, total: int, note: str = "") -> None:
             if what not in tasks:
                 tasks[what] = bar.add_task(what, total=total)
-            bar.update(tasks[what], completed=done, total=total)
+            bar.update(tasks[what], completed=done, total=total, description=what + note)
 
         yield show
 
@@ -253,31 +248,17 @@ def showing() -> Iterator[Callable[[str, int, int], None]]:
 def training_bar() -> Iterator[Callable[[Any], None]]:
     """Show step, loss and time left; without a terminal, one plain line a minute."""
     last = time.monotonic()
-    with _bar() as bar:
-        task = bar.add_task("training", total=None)
+    with showing() as show:
 
         def update(progress: Any) -> None:
             nonlocal last
             loss, step, steps = f"loss {progress.loss:.4f}", progress.step, progress.steps
-            if not bar.disable:
-                bar.update(task, completed=step, total=steps, description=f"training, {loss}")
-            elif time.monotonic() - last >= 60:
+            show("training", step, steps, f", {loss}")
+            if not sys.stderr.isatty() and time.monotonic() - last >= 60:
                 last = time.monotonic()
                 print(f"step {step}/{steps}, {loss}", file=sys.stderr, flush=True)
 
         yield update
-
-
-def _bar() -> "Progress":
-    from rich.progress import BarColumn, Progress, TimeElapsedColumn, TimeRemainingColumn
-
-    count = "{task.completed}/{task.total}"
-    times = TimeElapsedColumn(), TimeRemainingColumn()
-    silent, console = not sys.stderr.isatty(), Console(stderr=True)
-    return Progress(
-        "{task.description}", BarColumn(), count, *times,
-        console=console, transient=True, disable=silent,
-    )  # fmt: skip
 
 
 @contextmanager

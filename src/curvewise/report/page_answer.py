@@ -28,7 +28,6 @@ class Difference:
     low: float
     high: float
     how: str
-    beyond_chance: bool
     chance: str = "the choice of test samples"
 
 
@@ -57,7 +56,7 @@ def answer(models: pd.DataFrame) -> list[str]:
     many = f", the best of {len(ranked)} methods," if len(ranked) > 2 else ""
     verdict = (
         f"so {found.chance} alone hardly explains it"
-        if found.beyond_chance
+        if found.low > 0 or found.high < 0
         else f"so {found.chance} may explain it: the interval holds 0"
     )
     return [
@@ -85,19 +84,17 @@ def difference(models: pd.DataFrame, a: str, b: str) -> Difference:
         half = float(student.ppf((1 + LEVEL) / 2, len(values) - 1)) * error
         wins = int((values > 0).sum())
         how = f"corrected t; better on {wins} of {len(values)} subsamples"
-        beyond = abs(mean) > half
         what, chance = "On average they differ by", "the choice of subsamples"
-        return Difference(what, mean, mean - half, mean + half, how, beyond, chance)
+        return Difference(what, mean, mean - half, mean + half, how, chance)
     if both.empty:
         means = by_method(models).set_index("method")["mean"]
-        how = "they share no subsample"
-        return Difference("They differ by", float(means[a] - means[b]), -1.0, 1.0, how, False)
+        value, how = float(means[a] - means[b]), "they share no subsample"
+        return Difference("They differ by", value, -1.0, 1.0, how)
     first = models.merge(both[CELL].head(1), on=CELL)
     one, other = _in_first_cell(first, a), _in_first_cell(first, b)
     found = compare_auc(one["y"], one["score"], other["score"])
     how, what = "DeLong, on one test set", "Their models of median AUC differ by"
-    beyond = found.low > 0 or found.high < 0
-    return Difference(what, found.difference, found.low, found.high, how, beyond)
+    return Difference(what, found.difference, found.low, found.high, how)
 
 
 def median_model(models: pd.DataFrame) -> "pd.Series[Any]":
@@ -150,12 +147,10 @@ def own_answer(y: Labels, score: Scores, own: OwnPoint, at: str = "") -> str:
             "scores."
         )
     point = operating_point(y, score, own.threshold)
+    rates = ((point.tpr, point.tpr_interval), (point.fpr, point.fpr_interval))
     tpr, fpr = (
-        f"{_digits(value)} (exact 95 % interval {_digits(low)} to {_digits(high)})"
-        for value, (low, high) in (
-            (point.tpr, point.tpr_interval),
-            (point.fpr, point.fpr_interval),
-        )
+        "{} (exact 95 % interval {} to {})".format(*map(_digits, (rate, *interval)))
+        for rate, interval in rates
     )
     where = f"{at} and threshold {own.text}" if at else f"threshold {own.text}"
     return (

@@ -6,6 +6,7 @@ A model's ROC curve is built once: its area, rates, corners and band are read of
 import base64
 import zlib
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,7 +23,7 @@ from curvewise.report.page_answer import (
     warnings_of,
 )
 from curvewise.report.page_input import Page, Unit
-from curvewise.roc.curve import Floats, RocCurve, check_scored, roc_band, roc_curve
+from curvewise.roc.curve import Floats, RocCurve, check_scored, roc_curve
 from curvewise.roc.metrics import (
     histogram,
     metrics_on_curve,
@@ -36,23 +37,18 @@ from curvewise.stats.variance import polynomial_fit
 GRID = np.union1d(np.linspace(0, 1, 201), np.geomspace(1e-4, 1, 161))
 RECALL = np.linspace(0.005, 1, 200)
 FITTED = 31  # points along a fit
-METRICS = (
-    ("auc", "AUC"),
-    ("tpr_01", "TPR at FPR 1 %"),
-    ("tpr_zero", "TPR at threshold 0"),
-    ("fpr_zero", "FPR at threshold 0"),
-)
-COLUMNS = (
-    ("auc", "AUC"),
-    ("average_precision", "average precision"),
-    ("tpr_001", "TPR at FPR 0.1 %"),
-    ("tpr_01", "TPR at FPR 1 %"),
-    ("tpr_zero", "TPR at threshold {half}"),
-    ("fpr_zero", "FPR at threshold {half}"),
-    ("brier", "Brier, raw"),
-    ("brier_corrected", "Brier, corrected"),
-    ("seconds", "seconds to train"),
-)
+COLUMNS = {
+    "auc": "AUC",
+    "average_precision": "average precision",
+    "tpr_001": "TPR at FPR 0.1 %",
+    "tpr_01": "TPR at FPR 1 %",
+    "tpr_zero": "TPR at threshold {half}",
+    "fpr_zero": "FPR at threshold {half}",
+    "brier": "Brier, raw",
+    "brier_corrected": "Brier, corrected",
+    "seconds": "seconds to train",
+}
+METRICS = ("auc", "tpr_01", "tpr_zero", "fpr_zero")  # those that settings are fitted to
 # For each unit: where its probability is 0.5, what the page calls that point, and the scores.
 HALVES: dict[Unit, tuple[float | None, str, str]] = {
     "logits": (0.0, "t = 0.5 (score 0)", "Score z1 \u2212 z0"),
@@ -97,6 +93,7 @@ def page_data(page: Page) -> dict[str, Any]:
     rows, curves = [row for row, _, _ in measured], [curve for _, curve, _ in measured]
     models["auc"] = [area for _, _, area in measured]
     half, half_name, score_name = HALVES[page.unit]
+    names = {key: name.format(half=f"{half or 0:g}") for key, name in COLUMNS.items()}
     bands, precision = ([], []) if page.swept else _bands(models, curves)
     return {
         "version": VERSION,
@@ -111,12 +108,10 @@ def page_data(page: Page) -> dict[str, Any]:
         "bands": bands,
         "recall": _shorts(RECALL),
         "precision": precision,
-        "metrics": [list(metric) for metric in METRICS],
+        "metrics": [[key, names[key]] for key in METRICS],
         "panels": setting_panels(rows),
         "columns": [
-            [key, name.format(half=f"{half or 0:g}")]
-            for key, name in COLUMNS
-            if any(row[key] is not None for row in rows)
+            [key, name] for key, name in names.items() if any(row[key] is not None for row in rows)
         ],
         "settings": list(dict.fromkeys(name for row in rows for name in row["settings"])),
         "swept": page.swept,
@@ -285,25 +280,26 @@ def _bands(models: pd.DataFrame, curves: Sequence[Corners]) -> tuple[Rows, Rows]
     Precision is at the recall that the ROC curve reaches with the lowest FPR, in between as well.
     """
     bands, precision = [], []
-    places = models.groupby(["group", "number"], sort=False).indices
-    for group, method in models[["group", "number"]].drop_duplicates().itertuples(index=False):
-        own = [curves[index] for index in places[group, method]]
-        rocs = [each.curve for each in own]
-        band = roc_band(rocs, GRID)
-        shares = [each.true[-1] / (each.true[-1] + each.false[-1]) for each in own]
-        values = np.array(
-            [
-                share * RECALL / (share * RECALL + (1 - share) * np.asarray(roc.fpr_at(RECALL)))
-                for share, roc in zip(shares, rocs, strict=True)
-            ]
-        )
-        place = {"group": int(group), "method": int(method), "models": len(own)}
-        lines = {"mean": band.mean, "low": band.low, "high": band.high, "std": band.std}
-        bands.append(place | {name: _shorts(line) for name, line in lines.items()})
-        lines = {"mean": values.mean(0), "low": values.min(0), "high": values.max(0)}
-        lines["std"] = values.std(0)
-        precision.append(place | {name: _shorts(line) for name, line in lines.items()})
+    for _, own in models.groupby(["group", "number"], sort=False):
+        drawn = [curves[index] for index in own["index"]]
+        rocs = [each.curve for each in drawn]
+        shares = [each.true[-1] / (each.true[-1] + each.false[-1]) for each in drawn]
+        precisions = [
+            share * RECALL / (share * RECALL + (1 - share) * np.asarray(roc.fpr_at(RECALL)))
+            for share, roc in zip(shares, rocs, strict=True)
+        ]
+        group, method = (int(own[name].iloc[0]) for name in ("group", "number"))
+        place = {"group": group, "method": method, "models": len(own)}
+        bands.append(place | _spread([np.append(0.0, roc.tpr_at(GRID)) for roc in rocs]))
+        precision.append(place | _spread(precisions))
     return bands, precision
+
+
+def _spread(lines: Sequence[Floats]) -> dict[str, list[float]]:
+    """Return mean, edges and standard deviation of lines at each of their places."""
+    drawn = np.array(lines)
+    found = {"mean": drawn.mean(0), "low": drawn.min(0), "high": drawn.max(0), "std": drawn.std(0)}
+    return {name: _shorts(line) for name, line in found.items()}
 
 
 def setting_number(value: Any) -> float | None:
@@ -316,11 +312,10 @@ def setting_number(value: Any) -> float | None:
         return None
     if isinstance(value, int | float):
         return float(value)
-    try:
-        numbers = [float(part) for part in str(value).split(":")]
-    except ValueError:
-        return None
-    return numbers[-1] if len(numbers) == 3 else None
+    with suppress(ValueError):
+        _, _, height = map(float, str(value).split(":"))
+        return height
+    return None
 
 
 def setting_panels(rows: Rows) -> Rows:
@@ -350,7 +345,7 @@ def setting_panels(rows: Rows) -> Rows:
                     "models": [row["index"] for row in own],
                     "fits": {
                         key: _fit(numbers, np.array([row[key] for row in own], np.float64))
-                        for key, _ in METRICS
+                        for key in METRICS
                     },
                 }
             )
