@@ -23,11 +23,10 @@ def small(tmp_path_factory) -> SourceOptions:
 
 
 def test_first_class_is_0_and_pixels_are_channels_first(small):
-    task = cifar10("cat/dog", small)
-    assert task.class_names == ("cat", "dog")
+    task = cifar10("3/dog", small)
+    assert (task.name, task.class_names) == ("cifar10:cat/dog", ("cat", "dog"))
     assert task.class_counts == (10, 10)
-    assert task.x_train.shape == (20, 3, 32, 32)
-    assert task.x_train.dtype == np.uint8
+    assert (task.x_train.shape, task.x_train.dtype) == ((20, 3, 32, 32), np.uint8)
     labels = np.array([3, 5])
     np.testing.assert_array_equal(task.x_train[:, 0, 0, 0], labels[task.y_train])
     np.testing.assert_array_equal(task.x_test[:, 0, 0, 0], labels[task.y_test])
@@ -35,16 +34,7 @@ def test_first_class_is_0_and_pixels_are_channels_first(small):
     values = cifar_batch(range(10))[b"data"][3]
     assert task.x_train[0, 2, 4, 7] == values[2 * 1024 + 4 * 32 + 7]
     assert len(task.details["mean"]) == len(task.details["std"]) == 3
-    assert task.details["deviations"][0] == (
-        "the training part holds 10 samples of cat, the complete source 5,000"
-    )
-
-
-def test_names_numbers_and_groups(small):
-    pair, swapped = cifar10("3/5", small), cifar10("dog/cat", small)
-    assert pair.name == "cifar10:cat/dog"
-    assert swapped.class_names == ("dog", "cat")
-    np.testing.assert_array_equal(swapped.y_train, 1 - pair.y_train)
+    assert task.details["deviations"][0].endswith("10 samples of cat, the complete source 5,000")
     groups = cifar10("animal/vehicle", small)
     assert groups.class_counts == (60, 40)
     vehicles = np.isin(groups.x_train[:, 0, 0, 0], (0, 1, 8, 9))
@@ -68,18 +58,12 @@ def test_archive_gives_the_same_as_the_folder(small, tmp_path):
         cifar10("cat/dog", packed)
 
 
-def test_paper_sample_counts_of_household(tmp_path):
+def test_household_is_furniture_against_electronics(tmp_path):
     write_cifar100(tmp_path, list(range(10)) * 500, list(range(10)) * 100)
     task = cifar100("household", SourceOptions(data_dir=tmp_path))
-    assert task.name == "cifar100:household"
-    assert task.class_names == ("furniture", "electronics")
+    assert (task.name, task.class_names) == ("cifar100:household", ("furniture", "electronics"))
     np.testing.assert_array_equal(task.y_train, task.x_train[:, 0, 0, 0] >= 5)
     assert task.details["deviations"] == []
-    # The paper has 13 at beta = 200; 2,500 / 200 = 12.5 is rounded down here, as everywhere.
-    for beta, minority in ((10, 250), (100, 25), (200, 12)):
-        thinned = task.at_beta(beta, seed=0)
-        assert thinned.class_counts == (2500, minority)
-        assert np.bincount(thinned.y_test).tolist() == [500, 500]
 
 
 @pytest.mark.parametrize(
@@ -88,9 +72,7 @@ def test_paper_sample_counts_of_household(tmp_path):
         ({b"data": np.zeros((4, 3000), np.uint8)}, r"'data' as .* \(n, 3072\), got \(4, 3000\)"),
         ({b"data": [1, 2]}, "'data' .* got list"),
         ({b"labels": [3, 5]}, "'labels' as a list of 4 .*, got 2"),
-        ({b"labels": None}, "'labels' as a list of 4 .*, got 0"),
         ({b"labels": 5}, "'labels' as a list of 4 .*, got 0"),
-        ({b"labels": [3, 5, 3, 10]}, "from 0 to 9, got 10"),
         ({b"labels": [3, 5, 3, "cat"]}, "from 0 to 9, got 'cat'"),
         (None, "cifar-10-batches-py must be complete, got .*data_batch_2"),
     ],
@@ -110,8 +92,6 @@ def test_real_household(tmp_path_factory):
     task = cifar100("household", options)
     assert task.class_counts == (2500, 53)  # this copy lacks most electronics
     assert np.bincount(task.y_test).tolist() == [500, 50]
-    assert any("53 samples of electronics" in text for text in task.details["deviations"])
-    assert task.at_beta(100, seed=0).class_counts == (2500, 25)
     assert cifar100("bed/44", options).class_names == ("bed", "lizard")
 
 
@@ -149,11 +129,10 @@ class Malicious:
 
 def test_arrays_lists_and_strings_come_back():
     content = {b"labels": [1, 2, 3], b"data": DATA, "filenames": [b"a.png", "b.png"]}
-    for protocol in (3, 4):
-        batch = load_batch(pickle.dumps(content, protocol=protocol))
-        assert (batch["labels"], batch["filenames"]) == ([1, 2, 3], ["a.png", "b.png"])
-        assert batch["data"].dtype == np.uint8
-        np.testing.assert_array_equal(batch["data"], DATA)
+    batch = load_batch(pickle.dumps(content))
+    assert (batch["labels"], batch["filenames"]) == ([1, 2, 3], ["a.png", "b.png"])
+    assert batch["data"].dtype == np.uint8
+    np.testing.assert_array_equal(batch["data"], DATA)
     assert pickle.loads(PYTHON_2, encoding="latin1")["data"].tolist() == [[5, 6]]
     batch = load_batch(PYTHON_2)
     assert (batch["labels"], batch["data"].tolist()) == ([1, 0], [[5, 6]])
@@ -176,12 +155,10 @@ def test_malicious_pickle_is_refused_and_nothing_runs(tmp_path, protocol, wrap):
     ("attack", "named"),
     [
         (b"cos\nsystem\n(S'exit 1'\ntR.", "os.system"),
-        (b"c__builtin__\neval\n(S'1/0'\ntR.", "__builtin__.eval"),
         (b"cbuiltins\ngetattr\n.", "builtins.getattr"),
         (b"(S'exit 1'\nios\nsystem\n.", "os.system"),  # the opcode INST
         (b"\x80\x04\x8c\x05numpy\x8c\x0edtype.__init__\x93.", "numpy.dtype.__init__"),
         (b"\x80\x04\x8c\x05numpy\x8c\x04load\x93.", "numpy.load"),
-        (b"cnumpy.core.multiarray\nfromstring\n.", "numpy.core.multiarray.fromstring"),
         (b"ccurvewise.data.cifar\nALLOWED\n.", "curvewise.data.cifar.ALLOWED"),
     ],
 )
@@ -203,11 +180,9 @@ def test_the_refused_name_is_given(attack, named):
         (pickle.dumps([1, 2]), "must hold a dict, got list"),
         (b"\x80\x05\x96" + (2**33).to_bytes(8, "little") + b".", "complete CIFAR pickle"),
         (pickle.dumps({"data": np.zeros((2, 2))}), "must be of type u1, got 'f8'"),
-        (pickle.dumps({"data": np.array([[None]])}), "must be of type u1, got 'O8'"),
         (pickle.dumps({"data": np.asfortranarray(DATA)}), "row by row"),
         (PYTHON_2[:-5], "complete CIFAR pickle"),
         (PYTHON_2.replace(b"K\x02\x86", b"K\x03\x86"), "complete CIFAR pickle"),
-        (b"", "complete CIFAR pickle"),
         (b"<html>not found</html>", "complete CIFAR pickle"),
     ],
 )

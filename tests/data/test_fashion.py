@@ -26,18 +26,16 @@ def write(folder, packed: bool):
             (folder / f"{part}-{stem}-ubyte{'.gz' * packed}").write_bytes(content)
 
 
-@pytest.mark.parametrize("packed", [True, False])
-@pytest.mark.parametrize("place", ["", "fashion-mnist", "FashionMNIST/raw"])
+@pytest.mark.parametrize(
+    ("place", "packed"), [("", True), ("fashion-mnist", False), ("FashionMNIST/raw", True)]
+)
 def test_pairs_from_every_place(tmp_path, packed, place):
     write(tmp_path / "data" / place, packed)
     options = SourceOptions(data_dir=tmp_path / "data")
     task = fashion_mnist("t-shirt/6", options)
-    assert task.name == "fashion-mnist:t-shirt/shirt"
-    assert task.class_counts == (3, 3)
-    assert task.x_train.shape == (6, 1, 28, 28)
-    assert task.x_train.dtype == np.uint8
+    assert (task.name, task.class_counts) == ("fashion-mnist:t-shirt/shirt", (3, 3))
+    assert (task.x_train.shape, task.x_train.dtype) == ((6, 1, 28, 28), np.uint8)
     np.testing.assert_array_equal(task.x_train[:, 0, 0, 0], 6 * task.y_train)
-    assert fashion_mnist("Ankle_Boot/bag", options).class_names == ("ankle-boot", "bag")
     assert len(task.details["deviations"]) == 4
 
 
@@ -80,13 +78,11 @@ GOOD = idx(np.arange(6, dtype=np.uint8).reshape(1, 2, 3))
     [
         (b"", "got an empty file"),
         (b"\x00\x00\x08\x01" + GOOD[4:], "begins with 00000803, got 00000801"),
-        (b"\x00\x00\x0d\x03" + GOOD[4:], "got 00000d03"),
         (GOOD[:10], "bytes that its header announces"),
         (GOOD[:-1], "the 6 bytes that its header announces, got 5"),
         (GOOD + b"\x00", "the 6 bytes that its header announces, got 7"),
         (idx(np.zeros((0, 28, 28), np.uint8)), "the 0 bytes"),
         (GOOD[:4] + b"\xff" * 12 + b"abc", "header announces, got 3"),
-        (b"<html>", "got 3c68746d"),
         (gzip.compress(GOOD)[:-9], "images must be a complete file|got 1f8b"),
     ],
 )
@@ -102,8 +98,7 @@ def test_idx_files_are_checked(tmp_path, content, message, packed):
 
 def test_images_and_labels_must_belong_together(tmp_path):
     write(tmp_path / "data", packed=False)
-    labels = np.zeros(7, np.uint8)
-    (tmp_path / "data" / "train-labels-idx1-ubyte").write_bytes(idx(labels))
+    (tmp_path / "data" / "train-labels-idx1-ubyte").write_bytes(idx(np.zeros(7, np.uint8)))
     with pytest.raises(InputError, match=r"28 x 28 images for the 7 labels .*\(30, 28, 28\)"):
         fashion_mnist("0/6", SourceOptions(data_dir=tmp_path / "data"))
 
@@ -119,7 +114,6 @@ def test_debian_package(tmp_path):
     assert task.class_counts == (6000, 6000)
     assert np.bincount(task.y_test).tolist() == [1000, 1000]
     assert task.details["deviations"] == []
-    assert task.at_beta(100, seed=0).class_counts == (6000, 60)
 
 
 NAMES = ["airplane", "pine_tree", "cat", "dog"]
@@ -129,10 +123,8 @@ GROUPS = {"animal": ("cat", "dog"), "thing": ("airplane",)}
 @pytest.mark.parametrize(
     ("argument", "name", "labels"),
     [
-        ("cat/dog", "cat/dog", ((2,), (3,))),
         ("3/0", "dog/airplane", ((3,), (0,))),
         (" CAT/Pine-Tree", "cat/pine_tree", ((2,), (1,))),
-        ("animal/thing", "animal/thing", ((2, 3), (0,))),
         ("pine_tree/animal", "pine_tree/animal", ((1,), (2, 3))),
     ],
 )
@@ -150,8 +142,6 @@ def test_pairs(argument, name, labels):
         ("2/cat", "must differ, both hold 'cat'"),
         ("cat/animal", "must differ, both hold 'cat'"),
         ("cat/4", "must be a number below 4 or one of animal, thing, airplane, .* got '4'"),
-        ("cat/-1", "got '-1'"),
-        ("cat/", "got ''"),
         ("cat/dogg", "got 'dogg'; did you mean 'dog'?"),
         ("cat/²", "got '²'"),
     ],

@@ -84,19 +84,18 @@ def test_features_are_the_backbones_whatever_the_batches(tmp_path, monkeypatch, 
         expected = network.features((raw - 127) / 128).numpy()
     np.testing.assert_allclose(found, expected, rtol=0, atol=1e-5 * expected.max())
     assert found.dtype == np.float32
+    with pytest.raises(cw.InputError, match="got 1 channels"):
+        bank.features(images[:, :1], name="grey")
     monkeypatch.setattr(feature_bank, "build_network", None)  # nothing is left to compute
     again = FeatureBank(tmp_path / "piecemeal", size=size).features(images, name="all")
     assert again.tobytes() == found.tobytes()
 
 
+some_rows = st.lists(st.integers(0, 11), min_size=1, max_size=20)
+
+
 @settings(max_examples=30, deadline=None)
-@given(
-    st.lists(
-        st.tuples(st.lists(st.integers(0, 11), min_size=1, max_size=20), st.booleans()),
-        min_size=1,
-        max_size=4,
-    )
-)
+@given(st.lists(st.tuples(some_rows, st.booleans()), min_size=1, max_size=4))
 def test_every_image_is_computed_once(tmp_path_factory, calls):
     folder, pool, network = tmp_path_factory.mktemp("bank"), pictures(12), Pixels()
     with pytest.MonkeyPatch.context() as patch:
@@ -105,13 +104,13 @@ def test_every_image_is_computed_once(tmp_path_factory, calls):
         bank = FeatureBank(folder)
         for rows, anew in calls:
             bank = FeatureBank(folder) if anew else bank
-            seen = []
+            steps = []
             found = bank.features(
-                pool[rows], name="x", progress=lambda *call, seen=seen: seen.append(call)
+                pool[rows], name="x", progress=lambda *step, steps=steps: steps.append(step)
             )
             np.testing.assert_allclose(found, normalised(pool[rows]), atol=1e-5)
-            assert seen[-1] == ("embedding x", len(rows), len(rows))
-            assert [done for _, done, _ in seen] == sorted({done for _, done, _ in seen})
+            assert steps[-1] == ("embedding x", len(rows), len(rows))
+            assert steps == sorted(set(steps))
     assert sum(network.batches) == len({row for rows, _ in calls for row in rows})
 
 
@@ -120,10 +119,8 @@ def test_batches_and_chunks_are_bounded(tmp_path, backbone):
     bank.features(pictures(300), name="x")
     assert backbone.batches == [64, 64, 64, 64, 44]
     assert backbone.sizes == {64}
-    files = chunks(tmp_path)
+    files = list(bank.folder.iterdir())
     assert sorted(len(np.load(file, allow_pickle=False)) for file in files) == [44, 256]
-    assert {file.parent for file in files} == {bank.folder}
-    assert set(bank.folder.iterdir()) == set(files)
 
 
 def test_a_key_is_of_bytes_and_shape_wherever_they_are(tmp_path, backbone):
@@ -148,37 +145,36 @@ def test_resizing_is_bilinear_and_antialiased_where_it_shrinks(tmp_path, backbon
     np.testing.assert_allclose(found, expected, atol=1e-4)
 
 
-def flipped(content, at, bit):
-    return content[:at] + bytes([content[at] ^ bit]) + content[at + 1 :]
-
-
 @pytest.mark.parametrize(
     "damage",
     [
         lambda content: content[: len(content) // 2],
-        lambda content: flipped(content, len(content) - 1, 1),
-        lambda content: flipped(content, len(content) // 2, 128),
+        lambda content: content[:-1] + bytes([content[-1] ^ 1]),
         lambda content: b"",
     ],
 )
-@pytest.mark.parametrize("fresh", [True, False])
-def test_damaged_chunks_are_told_and_computed_again(tmp_path, backbone, monkeypatch, damage, fresh):
+def test_damaged_chunks_are_told_and_computed_again(tmp_path, backbone, monkeypatch, damage):
     monkeypatch.setattr(feature_bank, "CHUNK", 8)
     images, bank = pictures(24), FeatureBank(tmp_path)
     bank.features(images, name="x")
     victim = chunks(tmp_path)[1]
     victim.write_bytes(damage(victim.read_bytes()))
     backbone.batches.clear()
-    bank = FeatureBank(tmp_path) if fresh else bank
     order = np.random.default_rng(0).permutation(24)
     with pytest.warns(UserWarning, match=f"{victim.name} is damaged; its features are computed"):
         found = bank.features(images[order], name="x")
     np.testing.assert_allclose(found, normalised(images[order]), atol=1e-5)
     assert backbone.batches == [8]
+    assert all_there(tmp_path, images, backbone)
+
+
+def all_there(folder, images, backbone):
+    """Tell whether a new bank has all of the images, without a warning."""
+    backbone.batches.clear()
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        FeatureBank(tmp_path).features(images, name="x")
-    assert backbone.batches == [8]
+        FeatureBank(folder).features(images, name="x")
+    return not backbone.batches
 
 
 def test_two_banks_in_one_folder_at_once(tmp_path, backbone, monkeypatch):
@@ -186,16 +182,10 @@ def test_two_banks_in_one_folder_at_once(tmp_path, backbone, monkeypatch):
     images = pictures(64)
     orders = [np.random.default_rng(seed).permutation(64) for seed in range(4)]
     with ThreadPoolExecutor(4) as pool:
-        found = list(
-            pool.map(lambda o: FeatureBank(tmp_path).features(images[o], name="x"), orders)
-        )
-    for order, features in zip(orders, found, strict=True):
-        np.testing.assert_allclose(features, normalised(images[order]), atol=1e-5)
-    backbone.batches.clear()
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        FeatureBank(tmp_path).features(images, name="x")
-    assert backbone.batches == []
+        calls = [pool.submit(FeatureBank(tmp_path).features, images[o], name="x") for o in orders]
+    for order, call in zip(orders, calls, strict=True):
+        np.testing.assert_allclose(call.result(), normalised(images[order]), atol=1e-5)
+    assert all_there(tmp_path, images, backbone)
     assert not list(tmp_path.rglob(".unfinished-*"))
 
 
@@ -213,9 +203,7 @@ def test_what_is_no_chunk_is_left_alone_until_the_bank_is_cleaned_away(tmp_path,
     assert shapes == [(5, 3 * side * side) for side in (4, 8)]  # in folders of their own
     half = banks[0].folder / f".unfinished-{'0' * 32}"
     half.write_bytes(b"half")
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        FeatureBank(tmp_path).features(images, name="x")
+    assert all_there(tmp_path, images, backbone)
     assert half.read_bytes() == b"half"
     (tmp_path / "features-thesis").mkdir()
     (tmp_path / "features-thesis" / "letter.txt").write_text("not a cache")
@@ -229,16 +217,11 @@ def test_what_is_no_chunk_is_left_alone_until_the_bank_is_cleaned_away(tmp_path,
     assert len(chunks(tmp_path)) == 1
 
 
-def test_other_sizes_and_networks_are_refused(tmp_path):
-    for size in (7, -8, 96.0, True, "96"):
-        with pytest.raises(cw.InputError, match=r"size must be a whole number of at least 8, got"):
-            FeatureBank(tmp_path, size=size)
-    for name in ("small-cnn", "resnext50-32x4d", "timm:resnet18", "x"):
-        with pytest.raises(cw.InputError, match=f"backbone must be one of .*got {name!r}"):
-            FeatureBank(tmp_path, name)
-
-
-def test_only_images_are_taken(tmp_path):
+def test_other_sizes_and_networks_and_what_is_no_image_are_refused(tmp_path):
+    with pytest.raises(cw.InputError, match=r"size must be a whole number of at least 8, got 7"):
+        FeatureBank(tmp_path, size=7)
+    with pytest.raises(cw.InputError, match=r"backbone must be one of .*got 'small-cnn'"):
+        FeatureBank(tmp_path, "small-cnn")
     for images in (np.zeros((2, 3, 8, 8)), pictures(2).reshape(2, 48), pictures(0)):
         with pytest.raises(cw.InputError, match=r"images must be uint8 of shape \(n, C, H, W\)"):
             FeatureBank(tmp_path).features(images, name="x")
@@ -246,14 +229,6 @@ def test_only_images_are_taken(tmp_path):
         embed(cw.load_task("digits:8"), tmp_path / "x.npz")
     with pytest.raises(cw.InputError, match=r"must be an \.npz file"):
         embed(image_task(), tmp_path / "x.csv")
-
-
-@needs_weights
-def test_grey_images_are_refused(tmp_path):
-    bank = FeatureBank(tmp_path)
-    bank.features(pictures(1, side=32), name="x")
-    with pytest.raises(cw.InputError, match="got 1 channels"):
-        bank.features(pictures(1, side=32)[:, :1], name="x")
 
 
 def image_task(n=20):

@@ -200,16 +200,14 @@ def test_what_is_out_of_reach_or_without_one_target_is_said(tmp_path, monkeypatc
             openml("5", SourceOptions(cache_dir=tmp_path))
 
 
-@pytest.mark.parametrize("argument", ["", "8", "0"])
+@pytest.mark.parametrize("argument", ["", "0"])
 def test_one_digit_against_the_rest(argument):
     task = digits(argument, SourceOptions(seed=5))
     digit = argument or "8"
-    assert (task.name, task.kind) == (f"digits:{digit}", "features")
-    assert task.class_names == (f"not {digit}", digit)
+    assert (task.name, task.class_names) == (f"digits:{digit}", (f"not {digit}", digit))
     assert abs(len(task.y_train) - len(task.y_test)) == 1  # of 1,797
     assert abs(int(task.y_train.sum()) - int(task.y_test.sum())) <= 1
     assert len(task.details["feature_names"]) == 64
-    assert task.x_train.dtype == np.float32
     # Every image is there once, with its label.
     pixels, numbers = load_digits(return_X_y=True)
     whole = np.column_stack([pixels / 16, numbers == int(digit)])

@@ -13,6 +13,7 @@ from curvewise.data.task import SourceOptions
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(60, 4))
 Y = np.arange(60) % 5 == 0
+IMAGES = RNG.integers(0, 256, (60, 3, 8, 8), dtype=np.uint8)
 SPLIT = {"x_train": X[:40], "y_train": Y[:40], "x_test": X[40:], "y_test": Y[40:]}
 
 
@@ -42,11 +43,10 @@ def test_whole_arrays_are_split_by_seed_with_groups_together(tmp_path):
 
 
 def test_images_are_told_by_type_and_shape(tmp_path):
-    images = RNG.integers(0, 256, (60, 3, 8, 8), dtype=np.uint8)
-    task = npz(saved(tmp_path, x=images, y=Y), SourceOptions())
+    task = npz(saved(tmp_path, x=IMAGES, y=Y), SourceOptions())
     assert (task.kind, task.x_train.dtype) == ("image", np.uint8)
     assert task.x_test.shape == (12, 3, 8, 8)
-    grey = npz(saved(tmp_path, x=images[:, 0], y=Y), SourceOptions())
+    grey = npz(saved(tmp_path, x=IMAGES[:, 0], y=Y), SourceOptions())
     assert grey.x_test.shape == (12, 1, 8, 8)
 
 
@@ -69,21 +69,15 @@ def test_class_names_in_the_file_keep_their_order(tmp_path):
         npz(saved(tmp_path, x=X, y=np.arange(60) % 3, **names), SourceOptions())
 
 
-def with_value(value: float) -> np.ndarray:
-    x = X.copy()
-    x[7, 2] = value
-    return x
+HOLED = X.copy()
+HOLED[7, 2] = np.nan
 
 
 @pytest.mark.parametrize(
     ("arrays", "sentence"),
     [
-        (
-            {"x": with_value(np.nan), "y": Y},
-            "x of a.npz must be finite, got nan in row 7, column 2",
-        ),
-        ({**SPLIT, "x_test": with_value(np.inf)[:20]}, "x_test of a.npz must be finite, got inf"),
-        ({"x": with_value(1e300), "y": Y}, "x of a.npz must be finite, got 1e+300"),
+        ({"x": HOLED, "y": Y}, "x of a.npz must be finite, got nan in row 7, column 2"),
+        ({**SPLIT, "x_test": X[40:] * 1e300}, "x_test of a.npz must be finite, got "),
         ({"x": X}, "must have the arrays x_train, y_train, x_test, y_test, or x and y, got x"),
         ({"x_train": X, "y_train": Y, "z": Y}, "got x_train, y_train, z"),
         ({}, "or x and y, got none"),
@@ -92,18 +86,14 @@ def with_value(value: float) -> np.ndarray:
         ({"x": X, "y": np.zeros(60)}, "must hold two classes, got one: '0'"),
         ({"x": X, "y": np.where(Y, np.nan, 1)}, "must have a class in every row, got 12 without"),
         ({"x": X, "y": Y, "groups": Y[:5]}, "must be one for each row of x, got (5,)"),
-        (
-            {"x": X[:, 0], "y": Y},
-            "must be numbers (n, d) or uint8 images (n, C, H, W), got float64",
-        ),
-        ({"x": X.astype(str), "y": Y}, "must be numbers (n, d)"),
+        ({"x": X.astype(str), "y": Y}, "must be numbers (n, d) or uint8 images (n, C, H, W), got"),
         ({"x": X.astype(object), "y": Y}, "must be a .npz file of plain arrays"),
         (
-            {"x": np.zeros((60, 8, 8, 3), np.uint8), "y": Y},
-            "must have 1 or 3 channels as (n, C, H, W), got (60, 8, 8, 3)",
+            {"x": IMAGES.transpose(0, 2, 3, 1), "y": Y},
+            "1 or 3 channels as (n, C, H, W), got (60, 8",
         ),
         ({**SPLIT, "x_test": X[40:, :3]}, "rows of the same shape, got (4,) and (3,)"),
-        ({"x": np.zeros((60, 3, 8, 8)), "y": Y}, "got float64 (60, 3, 8, 8)"),
+        ({"x": IMAGES / 255, "y": Y}, "got float64 (60, 3, 8, 8)"),
     ],
 )
 def test_arrays_that_cannot_be_used_are_refused(tmp_path, arrays, sentence):

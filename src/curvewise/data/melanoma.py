@@ -122,26 +122,24 @@ def _read(year: Year, path: Path, options: SourceOptions) -> tuple[pd.DataFrame,
 
     The column `fixed` says whether their split is the paper's.
     """
-    columns = _columns(path, "image_name", "target")
-    names, target = columns["image_name"].astype(str), columns["target"]
+    columns = _columns(path, "target")
+    names, target = columns["image_name"], columns["target"]
     if repeated := sorted(names[names.duplicated()]):
         raise InputError(f"{path} must name each image once, got {repeated[0]!r} twice")
     if wrong := [value for value in target.unique() if value not in (0, 1)]:
         raise InputError(f"the labels in {path} must be 0 or 1, got {wrong[0]!r}")
     table = pd.DataFrame(
         {
-            "file": _files(year, path, names.tolist()),
+            "file": _files(year, path, names),
             "label": target.astype(np.int64),
-            "group": _groups(year, path, columns, names.tolist()),
+            "group": _groups(year, path, columns),
             "fixed": "tfrecord" in columns,
         }
     )
     deviations = []
     if len(table) != year.complete:
-        deviations.append(
-            f"ISIC {year.year} has {len(table):,} images here, the complete source "
-            f"{year.complete:,}"
-        )
+        complete = f"the complete source {year.complete:,}"
+        deviations.append(f"ISIC {year.year} has {len(table):,} images here, {complete}")
     if "tfrecord" not in columns:
         _, rows = split_rows(
             table["label"].to_numpy(), seed=options.seed, groups=table["group"].to_numpy(str)
@@ -171,17 +169,17 @@ def _read(year: Year, path: Path, options: SourceOptions) -> tuple[pd.DataFrame,
     return table, deviations
 
 
-def _columns(path: Path, *wanted: str) -> pd.DataFrame:
-    """Return a table with the names that the columns have in 2020."""
+def _columns(path: Path, wanted: str) -> pd.DataFrame:
+    """Return a table with the names that the columns have in 2020, one of them `wanted`."""
     columns = read_table(path).reset_index(drop=True)
     columns = columns.rename(columns={"image": "image_name", "MEL": "target"})
-    for name in wanted:
+    for name in ("image_name", wanted):
         held = ", ".join(columns.columns[:12])
         require(name in columns, f"{path} must have a column {name!r}, got {held}")
-    return columns
+    return columns.astype({"image_name": str})
 
 
-def _files(year: Year, table: Path, names: list[str]) -> list[Path]:
+def _files(year: Year, table: Path, names: pd.Series) -> list[Path]:
     """Return the image file of every name."""
     places = [table.parent / folder for folder in year.image_folders]
     for place in places:
@@ -201,20 +199,16 @@ def _files(year: Year, table: Path, names: list[str]) -> list[Path]:
     )
 
 
-def _groups(year: Year, table: Path, columns: pd.DataFrame, names: list[str]) -> list[str]:
+def _groups(year: Year, table: Path, columns: pd.DataFrame) -> list[str]:
     """Return whom each image belongs to; an image that belongs to nobody known is on its own."""
-    column = year.group_column
+    column, owners = year.group_column, columns
     metadata = table.with_name(f"ISIC_{year.year}_Training_Metadata.csv")
     if column not in columns and metadata.is_file():
-        owners = _columns(metadata, "image_name", column)
-        owner_of = dict(zip(owners["image_name"].astype(str), owners[column], strict=True))
-    else:
-        owner_of = dict(zip(names, columns.get(column, [None] * len(names)), strict=True))
+        owners = _columns(metadata, column)
     # Missing cells are nan, and resized copies of the 2019 set have -1 for every patient.
-    return [
-        f"{year.year} image {name}"
-        if pd.isna(owner) or str(owner) in ("", "-1")
-        else f"{year.year} {column} {owner}"
-        for name in names
-        for owner in [owner_of.get(name)]
-    ]
+    known = {
+        name: f"{year.year} {column} {owner}"
+        for name, owner in zip(owners["image_name"], owners.get(column, []), strict=False)
+        if not pd.isna(owner) and str(owner) not in ("", "-1")
+    }
+    return [known.get(name, f"{year.year} image {name}") for name in columns["image_name"]]
