@@ -51,7 +51,7 @@ def test_a_store_opens_and_its_sweep_goes_on(tmp_path):
 
     spec, problems = Spec.from_dict(json.loads((KEPT / "spec.json").read_text())), Problems()
     with Store(place) as store:
-        run_sweep(spec, store, Serial(), problems.load, problems.describe)
+        run_sweep(spec, store, Serial(), problems)
         for identity, run in EXPECTED["runs"].items():
             record = store.run(identity)
             assert record.state == "done"

@@ -1,6 +1,7 @@
 """A sweep trains what is missing, once, and loses nothing."""
 
 import os
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -34,6 +35,9 @@ def load(run):
     return Problem(x, y, x, y, describe(run).fingerprint, ("no", "yes"), "features")
 
 
+DATA = SimpleNamespace(load=load, describe=describe)
+
+
 def records(path):
     with Store(path, readonly=True) as store:
         return {
@@ -46,7 +50,7 @@ def test_a_sweep_from_start_to_end(tmp_path):
     seen = []
     with Store(tmp_path / "s.db") as store:
         progress = run_sweep(
-            SPEC, store, Serial(), load, describe,
+            SPEC, store, Serial(), DATA,
             on_progress=lambda p: seen.append((p.done, p.total)),
         )  # fmt: skip
         assert seen == [(0, 20), (3, 20), (5, 20), (8, 20), (10, 20), (13, 20), (15, 20),
@@ -80,13 +84,13 @@ class StopsAfter:
 @pytest.mark.parametrize("count", [0, 1, 4])
 def test_a_stopped_sweep_goes_on_to_the_same_records(tmp_path, count):
     with Store(tmp_path / "whole.db") as store:
-        run_sweep(SPEC, store, Serial(), load, describe)
+        run_sweep(SPEC, store, Serial(), DATA)
     with Store(tmp_path / "cut.db") as store, pytest.raises(KeyboardInterrupt):
-        run_sweep(SPEC, store, StopsAfter(count), load, describe)
+        run_sweep(SPEC, store, StopsAfter(count), DATA)
     done = len(records(tmp_path / "cut.db"))
     assert (done == 0) == (count == 0)
     with Store(tmp_path / "cut.db") as store:
-        progress = run_sweep(SPEC, store, Serial(), load, describe)
+        progress = run_sweep(SPEC, store, Serial(), DATA)
     assert progress.at_start == done
     assert progress.done == 20
     assert records(tmp_path / "cut.db") == records(tmp_path / "whole.db")
@@ -94,19 +98,22 @@ def test_a_stopped_sweep_goes_on_to_the_same_records(tmp_path, count):
 
 def test_a_finished_sweep_trains_nothing(tmp_path):
     with Store(tmp_path / "s.db") as store:
-        run_sweep(SPEC, store, Serial(), load, describe)
+        run_sweep(SPEC, store, Serial(), DATA)
 
         def refuse(run):
             raise AssertionError("nothing is to be read")
 
-        assert run_sweep(SPEC, store, Serial(), refuse, describe).done == 20
+        assert (
+            run_sweep(SPEC, store, Serial(), SimpleNamespace(load=refuse, describe=describe)).done
+            == 20
+        )
 
 
 def test_a_larger_spec_trains_only_what_is_new(tmp_path):
     with Store(tmp_path / "s.db") as store:
-        run_sweep(SPEC, store, Serial(), load, describe)
+        run_sweep(SPEC, store, Serial(), DATA)
         larger = Spec.from_dict({**GIVEN, "seeds": [0, 1, 2]})
-        progress = run_sweep(larger, store, Serial(), load, describe)
+        progress = run_sweep(larger, store, Serial(), DATA)
         assert (progress.at_start, progress.total) == (20, 30)
 
 
@@ -120,11 +127,11 @@ class Fails:
 
 def test_a_failed_stack_is_recorded_and_tried_again(tmp_path):
     with Store(tmp_path / "s.db") as store:
-        progress = run_sweep(SPEC, store, Fails(), load, describe)
+        progress = run_sweep(SPEC, store, Fails(), DATA)
         assert (progress.done, progress.failed) == (18, 2)
         failed = list(store.runs(state="failed"))
         assert [record.message.splitlines()[-1] for record in failed] == ["boom", "boom"]
-        progress = run_sweep(SPEC, store, Serial(), load, describe)
+        progress = run_sweep(SPEC, store, Serial(), DATA)
         assert (progress.at_start, progress.done, progress.failed) == (18, 20, 0)
 
 
@@ -136,7 +143,7 @@ def test_data_that_change_meanwhile_are_an_error_of_their_runs(tmp_path):
         return ProblemInfo(f"{run.task}{run.seed}{'x' if run.task == 'b' else ''}", "features")
 
     with Store(tmp_path / "s.db") as store:
-        progress = run_sweep(SPEC, store, Serial(), load, changing)
+        progress = run_sweep(SPEC, store, Serial(), SimpleNamespace(load=load, describe=changing))
         assert (progress.done, progress.failed) == (10, 10)
         (message,) = {record.message.splitlines()[-1] for record in store.runs(state="failed")}
         assert "the data of b changed" in message
@@ -150,7 +157,7 @@ def test_a_second_driver_is_refused(tmp_path):
         first.writing(),
         pytest.raises(StoreError, match="writ"),
     ):
-        run_sweep(SPEC, second, Serial(), load, describe)
+        run_sweep(SPEC, second, Serial(), DATA)
 
 
 def test_time_left(monkeypatch):

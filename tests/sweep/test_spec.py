@@ -215,7 +215,7 @@ WRONG = [
     ({"betas": "100"}, "betas.0 must be a valid number, got '100'"),
     ({"seeds": [0, True]}, "seeds.1 must be a valid integer, got True"),
     ({"seeds": [1, 1]}, "seeds: must differ, got 1 twice"),
-    ({"seeds": 3}, r"seeds must be a list, such as \[0, 1, 2\], got 3"),
+    ({"seeds": 3}, r"seeds: must be a list, such as \[0, 1, 2\], got 3"),
     ({"seeds": []}, r"seeds: must list at least one value, got \[\]"),
     ({"validation": 1.0}, "validation must be less than 1, got 1.0"),
     ({"name": ""}, "name must have at least 1 character"),
@@ -233,7 +233,7 @@ WRONG = [
         r"must be an mlp when there are \[features\], got 'resnet32'",
     ),
     ({"recipe": {"preset": "quik"}}, "did you mean 'quick'"),
-    ({"recipe": {"epoch": 3, "lr": -1}}, "'epoch' is no setting; did you mean 'epochs'.*lr must"),
+    ({"recipe": {"epoch": 3, "lr": -1}}, "lr must.*'epoch' is no setting; did you mean 'epochs'"),
     ({"recipe": {"seed_order": 1}}, "seed_order follows from the sweep's seeds"),
     ({"evaluate": {"tau": 3}}, "tau is given, but no method with FiLM draws it"),
     (

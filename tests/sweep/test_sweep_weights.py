@@ -37,7 +37,7 @@ def test_models_start_from_the_weights_of_a_file(tmp_path):
     network = save(tmp_path / "start.safetensors", seed=5)
     spec, problems = spec_with(tmp_path / "start.safetensors"), Problems()
     with Store(tmp_path / "runs.db") as store:
-        run_sweep(spec, store, Serial(), problems.load, problems.describe)
+        run_sweep(spec, store, Serial(), problems)
         found = [store.scores(record.identity) for record in store.runs("sweep", state="done")]
     problem = problems.load(spec.runs()[0])
     with torch.no_grad():
@@ -68,8 +68,7 @@ def test_weights_that_are_not_there_or_do_not_fit(tmp_path):
             spec_with(tmp_path / "wide.safetensors"),
             store,
             Serial(),
-            problems.load,
-            problems.describe,
+            problems,
         )
         reasons = [record.message for record in store.runs("sweep", state="failed")]
     assert done.failed == 2

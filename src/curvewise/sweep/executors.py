@@ -92,7 +92,12 @@ class Executor(ABC):
         self, jobs: Iterable[Job], work: Work, load: Load
     ) -> Generator[Finished, None, None]:
         """Yield every job's end as it comes; `work` must be importable, `load` may be anything."""
-        require_importable(work)
+        try:
+            pickle.dumps(work)
+        except Exception as error:
+            raise InputError(
+                f"work must be a function that other processes can import, got {work!r}: {error}"
+            ) from None
         waiting = deque(map(Trial, jobs))
         data_keys = {trial.job.key: trial.job.data_key for trial in waiting}
         unfinished = Counter(data_keys.values())
@@ -224,13 +229,3 @@ def answer_to(task: bytes, open_data: Callable[[], Any]) -> bytes:
         return pickle.dumps((work(payload, open_data()), None), protocol=pickle.HIGHEST_PROTOCOL)
     except (Exception, SystemExit):
         return pickle.dumps((None, traceback.format_exc()))
-
-
-def require_importable(work: Work) -> None:
-    """Raise `InputError` unless other processes can import the function by its name."""
-    try:
-        pickle.dumps(work)
-    except Exception as error:
-        raise InputError(
-            f"work must be a function that other processes can import, got {work!r}: {error}"
-        ) from None

@@ -25,25 +25,13 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 ENDINGS = (".csv", ".parquet")
-RECORD = {
-    "identity": "object",
-    "fingerprint": "object",
-    "state": "object",
-    "attempts": "int64",
-    "seconds": "float64",
-    "finished": "object",
-    "machine": "object",
-    "message": "object",
-}
-RUN = {
-    "task": "object",
-    "beta": "float64",
-    "seed": "int64",
-    "label": "object",
-    "method": "object",
-    "number": "int64",
-    "validation": "float64",
-}
+RECORD = (
+    *("identity", "fingerprint", "state", "attempts", "seconds"),
+    *("finished", "machine", "message"),
+)
+RUN = ("task", "beta", "seed", "label", "method", "number", "validation")
+NUMBERS = dict.fromkeys(("attempts", "seed", "number"), "int64")
+NUMBERS |= dict.fromkeys(("seconds", "beta", "validation"), "float64")
 PLAIN = ("", "settings", "metrics")  # groups whose columns have plain names, if nothing else has
 GROUPS = (*PLAIN, "recipe", "network", "features", "evaluate", "versions")
 
@@ -67,8 +55,7 @@ def frame(store: Store, sweep: int | str | None = None) -> "pd.DataFrame":
     """
     import pandas as pd  # heavy, and the commands that train need none
 
-    dtypes = {("", name): dtype for name, dtype in (RECORD | RUN).items()}
-    columns: dict[Key, list[Any]] = {key: [] for key in dtypes}
+    columns: dict[Key, list[Any]] = {("", name): [] for name in (*RECORD, *RUN)}
     n = 0
     for n, record in enumerate(store.runs(sweep), 1):
         for key, value in _values(record).items():
@@ -80,7 +67,9 @@ def frame(store: Store, sweep: int | str | None = None) -> "pd.DataFrame":
     for group, name in sorted(columns, key=lambda key: GROUPS.index(key[0])):
         column = columns[group, name]
         column += [None] * (n - len(column))
-        dtype = "float64" if group == "metrics" else dtypes.get((group, name)) or _dtype(column)
+        dtype = NUMBERS.get(name, "object") if group == "" else _dtype(column)
+        if group == "metrics":
+            dtype = "float64"
         if dtype == "object":
             column = [None if value is None else str(value) for value in column]
         plain = group == "" or (group in PLAIN and shared[name] == 1)

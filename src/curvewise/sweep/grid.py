@@ -1,7 +1,8 @@
 """One method of a sweep with its grid: every value a scalar or a list, the runs their product."""
 
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -22,8 +23,8 @@ from curvewise.losses.registry import (
     Method,
     Setting,
     foreign_setting,
-    needs_density,
     normal_setting,
+    normal_settings,
     parse_setting,
 )
 from curvewise.training.recipe import Recipe, preset
@@ -138,13 +139,12 @@ def read_method(entry: Any, base: Recipe | None) -> MethodGrid:
         read = partial(normal_setting, method.name, name)
         settings[name] = _values(name, lists.pop(name, default), findings, read)
         with findings.noting():
-            require_distinct(settings[name], f"values of {name}")
+            require_distinct(settings[name], what=f"values of {name}")
     recipe = _recipe_lists(method.name, lists, findings)
     findings.require_none()
-    if method.draws:
-        fixed = {n: [v for v in values if not isinstance(v, str)] for n, values in settings.items()}
-        if all(fixed.values()):  # then some point has a number for each
-            raise InputError(needs_density(method.name, {n: v[0] for n, v in fixed.items()}))
+    # Of each the first number, if there is one: the point that may lack a density.
+    least = {n: min(v, key=lambda value: isinstance(value, str)) for n, v in settings.items()}
+    normal_settings(method.name, least)
     grid = MethodGrid(method.name, label, settings, recipe, repeats)
     size = f"a grid may have {MOST_RUNS:,} points at most, got {grid.size:,}"
     require(grid.size <= MOST_RUNS, size)
@@ -156,15 +156,13 @@ def read_method(entry: Any, base: Recipe | None) -> MethodGrid:
 def read_recipe(given: Mapping[str, Any]) -> dict[str, Any]:
     """Return the plain data of `base_recipe` in one form, once they are known to make a recipe."""
     findings = Findings()
-    values = {name: normal_recipe_value(name, value) for name, value in given.items()}
-    for name in (name for name in values if name != "preset"):
+    for name in given:
         with findings.noting():
             _require_free(name)
-            hint = did_you_mean(name, RECIPE_SETTINGS)
-            require(name in RECIPE_SETTINGS, f"{name!r} is no setting{hint}")
     with findings.noting():
-        base_recipe(values)
+        base_recipe(given)
     findings.require_none()
+    values = {name: normal_recipe_value(name, value) for name, value in given.items()}
     return {"preset": DEFAULT_PRESET, **values}
 
 
@@ -183,12 +181,11 @@ def normal_recipe_value(name: str, value: Any) -> Any:
     return tuple(value) if isinstance(value, list) else value
 
 
-def require_distinct(values: Iterable[Any], what: str = "") -> None:
-    """Raise for a value that is there twice."""
-    seen: set[Any] = set()
-    for value in values:
-        require(value not in seen, f"{what} must differ, got {value!r} twice".lstrip())
-        seen.add(value)
+def require_distinct(values: Collection[Any], *, what: str = "") -> Collection[Any]:
+    """Return the values, none of which may be there twice."""
+    for value, times in Counter(values).items():
+        require(times == 1, f"{what} must differ, got {value!r} twice".lstrip())
+    return values
 
 
 def require_lambda(name: str, value: float, grids: Iterable[MethodGrid] | None) -> None:
@@ -212,11 +209,10 @@ def _paper_lists(method: Method, word: Any, others: Mapping[str, Any]) -> dict[s
     having = ", ".join(known.name for known in METHODS.values() if known.paper)
     require(method.paper, f"grid is for {having}; {method.name} has none")
     require(word == "paper", f'grid must be "paper", got {word!r}')
-    paper = {name: list(values) for name, values in (method.paper or {}).items()}
-    for name in paper:
+    for name in method.paper or {}:
         sentence = f"{name} is in the paper's grid, so it must not be given beside it"
         require(name not in others, sentence)
-    return paper
+    return dict(method.paper or {})
 
 
 def _values(

@@ -106,10 +106,10 @@ class Result:
 
     identity: str
     state: State
-    metrics: dict[str, float]
-    scores: NDArray[np.float32] | None
-    validation_scores: NDArray[np.float32] | None
-    seconds: float
+    metrics: dict[str, float] = field(default_factory=dict)
+    scores: NDArray[np.float32] | None = None
+    validation_scores: NDArray[np.float32] | None = None
+    seconds: float = 0.0
     message: str = ""
 
 

@@ -19,21 +19,13 @@ from rich.text import Text
 from curvewise.base.errors import InputError
 from curvewise.base.machine import machine, torch_threads, versions
 from curvewise.sweep.executors import Executor, Job
-from curvewise.sweep.plan import (
-    PlannedRun,
-    Problem,
-    ProblemInfo,
-    Result,
-    Stack,
-    make_plan,
-)
+from curvewise.sweep.plan import PlannedRun, Problem, Result, Stack, make_plan
 from curvewise.sweep.spec import Spec
 from curvewise.sweep.store import Store
 from curvewise.sweep.work import Problems, train_stack
 from curvewise.training.batches import steps_per_epoch
 from curvewise.training.recipe import Recipe
 
-Load = Callable[[PlannedRun], Problem]
 SECONDS_BETWEEN_LINES = 60.0
 PROBE_STEPS = 20
 
@@ -90,8 +82,7 @@ def run_sweep(
     spec: Spec,
     store: Store,
     executor: Executor,
-    load: Load,
-    describe: Callable[[PlannedRun], ProblemInfo],
+    problems: Problems,
     *,
     on_progress: Callable[[SweepProgress], None] | None = None,
     on_read: Callable[[int, int], None] | None = None,
@@ -102,7 +93,7 @@ def run_sweep(
     same bits as an undisturbed one; runs that are done stay as they are.
     """
     with store.writing():
-        plan = make_plan(spec.runs(), describe, on_read=on_read)
+        plan = make_plan(spec.runs(), problems.describe, on_read=on_read)
         store.add_sweep(spec.name, spec.to_dict(), plan.rows)
         identities = {identity for _, identity, _ in plan.rows}
         missing = identities - store.finished(identities)
@@ -113,7 +104,7 @@ def run_sweep(
 
         def loaded(fingerprint: str) -> Problem:
             run = data[fingerprint]
-            problem = load(run)
+            problem = problems.load(run)
             if problem.fingerprint != fingerprint:
                 raise InputError(f"the data of {run.task} changed while the sweep was starting")
             store.add_problem(problem, run.task, run.beta, run.seed)
@@ -126,11 +117,8 @@ def run_sweep(
             for finished in ends:
                 stack = waiting[finished.key]
                 results = finished.outcome
-                if finished.error is not None:
-                    results = [
-                        Result(identity, "failed", {}, None, None, 0.0, finished.error)
-                        for identity in stack.identities
-                    ]
+                if reason := finished.error:
+                    results = [Result(i, "failed", message=reason) for i in stack.identities]
                 store.record(results, machine(), versions())
                 progress.count(stack, results, missing)
                 show(progress)
@@ -141,15 +129,7 @@ def sweep(spec: Spec, store: Store, executor: Executor, problems: Problems) -> S
     """Train what is missing of a sweep, with a bar, or a line a minute without a terminal."""
     try:
         with sweep_bar() as show:
-            return run_sweep(
-                spec,
-                store,
-                executor,
-                problems.load,
-                problems.describe,
-                on_progress=show,
-                on_read=_reading,
-            )
+            return run_sweep(spec, store, executor, problems, on_progress=show, on_read=_reading)
     except KeyboardInterrupt:
         print(
             "curvewise: stopped; finished runs are kept, the same command goes on with the others",
@@ -198,7 +178,9 @@ def duration(seconds: float) -> str:
     return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
 
 
-def estimated_seconds(stacks: Sequence[Stack], load: Load, *, workers: int) -> float:
+def estimated_seconds(
+    stacks: Sequence[Stack], load: Callable[[PlannedRun], Problem], *, workers: int
+) -> float:
     """Return the seconds that all stacks take in this many workers of one thread.
 
     One stack of each kind (method, network, features, SAM) is trained for a few steps; it is
@@ -212,8 +194,10 @@ def estimated_seconds(stacks: Sequence[Stack], load: Load, *, workers: int) -> f
     total = 0.0
     for group in kinds.values():
         problem = load(group[0].runs[0])
-        step = _seconds_per_step(group[0], problem)
-        total += step * sum(_steps(run, problem) for stack in group for run in stack.runs)
+        counts = np.bincount(problem.y_train).tolist()
+        recipes = [Recipe(**run.recipe) for stack in group for run in stack.runs]
+        steps = sum(r.steps or (r.epochs or 0) * steps_per_epoch(counts, r) for r in recipes)
+        total += _seconds_per_step(group[0], problem) * steps
     return total / workers
 
 
@@ -226,10 +210,4 @@ def _seconds_per_step(stack: Stack, problem: Problem) -> float:
         train_stack(short, problem)  # first allocations, imports
         start = time.perf_counter()
         train_stack(short, problem)
-        return (time.perf_counter() - start) / PROBE_STEPS / len(stack.runs)
-
-
-def _steps(run: PlannedRun, problem: Problem) -> int:
-    recipe = Recipe(**run.recipe)
-    counts = np.bincount(problem.y_train).tolist()
-    return recipe.steps or (recipe.epochs or 0) * steps_per_epoch(counts, recipe)
+        return (time.perf_counter() - start) / PROBE_STEPS / len(runs)

@@ -19,7 +19,6 @@ from pydantic import (
     field_validator,
     model_validator,
 )
-from pydantic_core import PydanticCustomError
 
 from curvewise.base.errors import InputError, did_you_mean, require, require_type
 from curvewise.losses.registry import METHODS
@@ -66,18 +65,13 @@ def _listed(value: Any) -> Any:
 
 def _seeds(value: Any) -> Any:
     """Return a list of seeds; a number alone could be meant as one seed, or as how many."""
-    if not isinstance(value, list | tuple):
-        raise PydanticCustomError("seeds", "must be a list, such as [0, 1, 2]")
+    listed = isinstance(value, list | tuple)
+    require(listed, f"must be a list, such as [0, 1, 2], got {value!r}")
     return _listed(value)
 
 
-def _distinct(values: tuple[Any, ...]) -> tuple[Any, ...]:
-    require_distinct(values)
-    return values
-
-
 def _distinct_tasks(tasks: tuple[str, ...]) -> tuple[str, ...]:
-    require_distinct(task for text in tasks for task in expanded_task(text))
+    require_distinct([task for text in tasks for task in expanded_task(text)])
     return tasks
 
 
@@ -85,6 +79,7 @@ Text = Annotated[str, Field(strict=True, min_length=1)]
 Beta = Annotated[float | None, Field(strict=True, ge=1)]
 Seed = Annotated[int, Field(strict=True, ge=0, le=10**9)]
 Number = Annotated[float, Field(strict=True)]
+Distinct = AfterValidator(require_distinct)
 
 
 class _Section(BaseModel):
@@ -131,10 +126,8 @@ class Spec(BaseModel):
 
     name: Text = "sweep"
     tasks: Annotated[tuple[Text, ...], BeforeValidator(_listed), AfterValidator(_distinct_tasks)]
-    betas: Annotated[tuple[Beta, ...], BeforeValidator(_listed), AfterValidator(_distinct)] = (
-        None,
-    )
-    seeds: Annotated[tuple[Seed, ...], BeforeValidator(_seeds), AfterValidator(_distinct)] = (0,)
+    betas: Annotated[tuple[Beta, ...], BeforeValidator(_listed), Distinct] = (None,)
+    seeds: Annotated[tuple[Seed, ...], BeforeValidator(_seeds), Distinct] = (0,)
     validation: float | None = Field(None, strict=True, gt=0, lt=1)
     data: DataSettings = DataSettings()
     features: Features = Features()
@@ -203,18 +196,39 @@ class Spec(BaseModel):
                     recipes[key] = base.changed(**change).model_dump(mode="json")
                 drawn = SEED_STRIDE * seed + number
                 seeds = {"seed_weights": drawn, "seed_order": seed, "seed_lambda": drawn}
-                point: dict[str, Any] = {"label": grid.label, "method": grid.method}
-                point |= {"settings": settings, "recipe": recipes[key] | seeds, "number": number}
                 at = self.evaluate.items() if METHODS[grid.method].scored_at_lambda else ()
-                point["evaluate"] = {n: value for n, value in at if isinstance(settings[n], str)}
-                points.append(point)
+                points.append(
+                    {
+                        "label": grid.label,
+                        "method": grid.method,
+                        "settings": settings,
+                        "recipe": recipes[key] | seeds,
+                        "number": number,
+                        "evaluate": {n: v for n, v in at if isinstance(settings[n], str)},
+                    }
+                )
         return points
 
     @field_validator("network")
     @classmethod
     def _check_network(cls, network: dict[str, Any], info: ValidationInfo) -> dict[str, Any]:
-        features = info.data.get("features", Features())
-        _require_network({"name": None, **network}, on_features=features != Features())
+        options = {"name": None, **network}
+        name, weights = options.pop("name"), options.pop("weights", None)
+        if weights is not None and not (isinstance(weights, str) and isinstance(name, str)):
+            raise InputError(f"weights must be a file for a named network, got {weights!r}")
+        if name is None:
+            require(not options, f"needs a name to take {', '.join(options)}, got none")
+            return {"name": None}
+        require_type("name", name, str)
+        made = None
+        # Those that read weights or packages only a machine that trains must have.
+        if not (name.startswith(TIMM) or options.get("pretrained")):
+            with torch.device("meta"):  # where building costs no memory
+                shape = (8,) if name == "mlp" else (3, 64, 64)
+                made = build_network(name, in_shape=shape, **options)
+        flat = info.data.get("features", Features()) != Features()
+        fits = isinstance(made, MLP) or not flat
+        require(fits, f"must be an mlp when there are [features], got {name!r}")
         return {"name": None, **network}
 
     @field_validator("methods", mode="plain")
@@ -229,7 +243,7 @@ class Spec(BaseModel):
             with findings.noting(f"number {number} ({name}): "):
                 grids.append(read_method(entry, base))
         with findings.noting():
-            require_distinct((grid.label for grid in grids), "labels")
+            require_distinct([grid.label for grid in grids], what="labels")
         findings.require_none()
         return tuple(grids)
 
@@ -274,24 +288,3 @@ def read_spec(path: str | PathLike[str]) -> Spec:
         return Spec.from_dict({"name": Path(path).stem, **values})
     except InputError as error:
         raise InputError(f"{path}: {error}") from None
-
-
-def _require_network(network: Mapping[str, Any], *, on_features: bool) -> None:
-    """Raise unless the network can be built; on the "meta" device that costs no memory."""
-    options = dict(network)
-    name, weights = options.pop("name"), options.pop("weights", None)
-    if weights is not None and not (isinstance(weights, str) and isinstance(name, str)):
-        raise InputError(f"weights must be a file for a named network, got {weights!r}")
-    if name is None:
-        require(not options, f"needs a name to take {', '.join(options)}, got none")
-        return
-    require_type("name", name, str)
-    network_made = None
-    # Those that read weights or packages only a machine that trains must have.
-    if not (name.startswith(TIMM) or options.get("pretrained")):
-        with torch.device("meta"):
-            shape = (8,) if name == "mlp" else (3, 64, 64)
-            network_made = build_network(name, in_shape=shape, **options)
-    if on_features:
-        sentence = f"must be an mlp when there are [features], got {name!r}"
-        require(isinstance(network_made, MLP), sentence)

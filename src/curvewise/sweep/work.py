@@ -72,16 +72,17 @@ class Problems:
         task, info = self._thinned(run), self.describe(run)
         if run.features.get("embed"):
             task = embedded(task, self._bank_of(run), progress=self.progress)
-        kept: NDArray[np.int64] | None = None
-        if run.validation is not None:
-            inner, kept = split_rows(
-                task.y_train, run.validation, seed=run.seed, groups=task.groups
-            )
-            whole, task = task, task.rows(inner)
+        whole, y_validation = task, None
         parts = [task.x_train, task.x_test]
-        if kept is not None:
-            parts.append(np.asarray(whole.x_train[kept]))
+        if run.validation is not None:
+            labels, groups = whole.y_train, whole.groups
+            inner, kept = split_rows(labels, run.validation, seed=run.seed, groups=groups)
+            task, y_validation = whole.rows(inner), labels[kept]
+            parts = [task.x_train, task.x_test, np.asarray(whole.x_train[kept])]
         scale = _scale(run, task) if info.kind == "image" else None
+        weights = None
+        if run.network.get("weights"):
+            weights = {name: v.numpy() for name, v in read_weights(_weights_file(run)).items()}
         if info.kind == "features":
             parts = as_features(parts, pca=run.features.get("pca"))
         return Problem(
@@ -93,9 +94,9 @@ class Problems:
             class_names=task.class_names,
             kind=cast(Literal["image", "features"], info.kind),
             normalization=scale,
-            x_validation=None if kept is None else parts[2],
-            y_validation=None if kept is None else whole.y_train[kept],
-            weights=_weights(run),
+            x_validation=None if y_validation is None else parts[2],
+            y_validation=y_validation,
+            weights=weights,
         )
 
     def _thinned(self, run: PlannedRun) -> Task:
@@ -108,12 +109,6 @@ class Problems:
 
 def _weights_file(run: PlannedRun) -> Path:
     return require_file("weights file", Path(run.network["weights"]))
-
-
-def _weights(run: PlannedRun) -> dict[str, NDArray[Any]] | None:
-    if not run.network.get("weights"):
-        return None
-    return {name: value.numpy() for name, value in read_weights(_weights_file(run)).items()}
 
 
 def _scale(run: PlannedRun, task: Task) -> Normalization | None:
@@ -199,7 +194,7 @@ def train_stack(stack: Stack, problem: Problem) -> list[Result]:
         if reason is None and not np.isfinite(scores[k]).all():
             reason = "the trained model's scores are not finite"
         if reason is not None:
-            results.append(Result(identity, "diverged", {}, None, None, seconds, reason))
+            results.append(Result(identity, "diverged", seconds=seconds, message=reason))
             continue
         metrics = score_metrics(problem.y_test, scores[k])
         own = None if kept is None else kept[k]

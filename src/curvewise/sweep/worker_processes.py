@@ -98,24 +98,21 @@ class WorkerProcesses(Executor):
                 continue
             if isinstance(news, str):
                 self._crew.remove(worker)
-                if not worker.begun:
-                    self._require_beginners(news)
-                    self.give(trial, *job)
-                    continue
-            yield trial, news
+            if worker.begun:
+                yield trial, news
+                continue
+            self._unbegun += 1
+            if self._unbegun >= UNBEGUN_LIMIT:
+                raise CurvewiseError(
+                    f"worker processes must be able to start, got {self._unbegun} in a row that "
+                    f"died before their job, the last {news!s}; a script that uses them needs "
+                    f"'if __name__ == \"__main__\":'"
+                )
+            self.give(trial, *job)
 
     def _new_path(self, name: str) -> Path:
         self._numbered += 1
         return self._folder / f"{name}-{self._numbered}"
-
-    def _require_beginners(self, death: str) -> None:
-        self._unbegun += 1
-        if self._unbegun >= UNBEGUN_LIMIT:
-            raise CurvewiseError(
-                f"worker processes must be able to start, got {self._unbegun} in a row that died "
-                f"before their job, the last {death}; a script that uses them needs "
-                f"'if __name__ == \"__main__\":'"
-            )
 
 
 class _Worker:
