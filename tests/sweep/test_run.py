@@ -1,6 +1,7 @@
 """A sweep trains what is missing, once, and loses nothing."""
 
 import os
+import shutil
 from types import SimpleNamespace
 
 import numpy as np
@@ -21,7 +22,6 @@ GIVEN = {
     "recipe": {"epochs": 1},
     "methods": [{"method": "vs", "tau": [0, 1, 2]}, {"method": "lct", "tau": ["0:3:0", "0:3:0.5"]}],
 }
-SPEC = Spec.from_dict(GIVEN)
 
 
 def describe(run):
@@ -38,126 +38,105 @@ def load(run):
 DATA = SimpleNamespace(load=load, describe=describe)
 
 
-def records(path):
-    with Store(path, readonly=True) as store:
-        return {
-            record.identity: (record.state, record.metrics, store.scores(record.identity).tobytes())
-            for record in store.runs(state="done")
-        }
+def swept(path, executor=None, data=DATA, **changes):
+    """Run the sweep into a store; return its progress and what the store then has."""
+    with Store(path) as store:
+        spec = Spec.from_dict({**GIVEN, **changes})
+        progress = run_sweep(spec, store, executor or Serial(), data)
+        return progress, records(store)
+
+
+def records(store):
+    return {
+        record.identity: (record.metrics, store.scores(record.identity).tobytes())
+        for record in store.runs(state="done")
+    }
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    path = tmp_path_factory.mktemp("whole") / "s.db"
+    return path, swept(path)[1]
 
 
 def test_a_sweep_from_start_to_end(tmp_path):
-    seen = []
+    seen, spec = [], Spec.from_dict(GIVEN)
     with Store(tmp_path / "s.db") as store:
         progress = run_sweep(
-            SPEC, store, Serial(), DATA,
-            on_progress=lambda p: seen.append((p.done, p.total)),
-        )  # fmt: skip
-        assert seen == [(0, 20), (3, 20), (5, 20), (8, 20), (10, 20), (13, 20), (15, 20),
-                        (18, 20), (20, 20)]  # fmt: skip
+            spec, store, Serial(), DATA, on_progress=lambda p: seen.append((p.done, p.total))
+        )
+        assert seen == [(n, 20) for n in (0, 3, 5, 8, 10, 13, 15, 18, 20)]
         assert (progress.done, progress.failed, progress.diverged) == (20, 0, 0)
-        assert progress.areas.keys() == {"VS", "VS + LCT"}
-        assert [line.partition(",")[0] for line in progress.lines()] == [
-            "20/20 runs", "VS: 12 runs", "VS + LCT: 8 runs",
-        ]  # fmt: skip
+        told = [line.partition(",")[0] for line in progress.lines()]
+        assert told == ["20/20 runs", "VS: 12 runs", "VS + LCT: 8 runs"]
         assert {record.state for record in store.runs("small")} == {"done"}
-        assert store.labels("a0").tolist() == load(SPEC.runs()[0]).y_test.tolist()
+        assert store.labels("a0").tolist() == load(spec.runs()[0]).y_test.tolist()
         rows = {row["label"]: row for row in store.status("small", by_task=False)}
         assert rows["VS"]["done"] == 12
-        areas = progress.areas["VS"]
-        assert rows["VS"]["mean_auc"] == pytest.approx(np.mean(areas))
+        assert rows["VS"]["mean_auc"] == pytest.approx(np.mean(progress.areas["VS"]))
 
 
-class StopsAfter:
-    """An executor that ends, as a killed one would, after some stacks."""
+class Disturbed:
+    """An executor that ends, as a killed one would, or whose job fails, at a number."""
 
-    def __init__(self, count):
-        self.count = count
+    def __init__(self, stop=None, fail=None):
+        self.stop, self.fail = stop, fail
 
     def execute(self, jobs, work, load):
         for number, finished in enumerate(Serial().execute(jobs, work, load)):
-            if number == self.count:
+            if number == self.stop:
                 raise KeyboardInterrupt
-            yield finished
+            failed = Finished(finished.key, error="Traceback\nboom")
+            yield failed if number == self.fail else finished
 
 
-@pytest.mark.parametrize("count", [0, 1, 4])
-def test_a_stopped_sweep_goes_on_to_the_same_records(tmp_path, count):
-    with Store(tmp_path / "whole.db") as store:
-        run_sweep(SPEC, store, Serial(), DATA)
-    with Store(tmp_path / "cut.db") as store, pytest.raises(KeyboardInterrupt):
-        run_sweep(SPEC, store, StopsAfter(count), DATA)
-    done = len(records(tmp_path / "cut.db"))
-    assert (done == 0) == (count == 0)
-    with Store(tmp_path / "cut.db") as store:
-        progress = run_sweep(SPEC, store, Serial(), DATA)
-    assert progress.at_start == done
-    assert progress.done == 20
-    assert records(tmp_path / "cut.db") == records(tmp_path / "whole.db")
+@pytest.mark.parametrize(("count", "done"), [(0, 0), (1, 3), (4, 10)])
+def test_a_stopped_sweep_goes_on_to_the_same_records(tmp_path, whole, count, done):
+    with pytest.raises(KeyboardInterrupt):
+        swept(tmp_path / "s.db", Disturbed(stop=count))
+    progress, found = swept(tmp_path / "s.db")
+    assert (progress.at_start, progress.done) == (done, 20)
+    assert found == whole[1]
 
 
-def test_a_finished_sweep_trains_nothing(tmp_path):
-    with Store(tmp_path / "s.db") as store:
-        run_sweep(SPEC, store, Serial(), DATA)
-
-        def refuse(run):
-            raise AssertionError("nothing is to be read")
-
-        assert (
-            run_sweep(SPEC, store, Serial(), SimpleNamespace(load=refuse, describe=describe)).done
-            == 20
-        )
+def test_only_what_is_new_is_trained(tmp_path, whole):
+    path = shutil.copy(whole[0], tmp_path)
+    unread = SimpleNamespace(load=None, describe=describe)
+    assert swept(path, data=unread)[0].done == 20
+    progress, _ = swept(path, seeds=[0, 1, 2])
+    assert (progress.at_start, progress.total, progress.failed) == (20, 30, 0)
 
 
-def test_a_larger_spec_trains_only_what_is_new(tmp_path):
-    with Store(tmp_path / "s.db") as store:
-        run_sweep(SPEC, store, Serial(), DATA)
-        larger = Spec.from_dict({**GIVEN, "seeds": [0, 1, 2]})
-        progress = run_sweep(larger, store, Serial(), DATA)
-        assert (progress.at_start, progress.total) == (20, 30)
-
-
-class Fails:
-    """An executor whose second job fails."""
-
-    def execute(self, jobs, work, load):
-        for number, finished in enumerate(Serial().execute(jobs, work, load)):
-            yield finished if number != 1 else Finished(finished.key, error="Traceback\nboom")
-
-
-def test_a_failed_stack_is_recorded_and_tried_again(tmp_path):
-    with Store(tmp_path / "s.db") as store:
-        progress = run_sweep(SPEC, store, Fails(), DATA)
-        assert (progress.done, progress.failed) == (18, 2)
-        failed = list(store.runs(state="failed"))
-        assert [record.message.splitlines()[-1] for record in failed] == ["boom", "boom"]
-        progress = run_sweep(SPEC, store, Serial(), DATA)
-        assert (progress.at_start, progress.done, progress.failed) == (18, 20, 0)
+def test_a_failed_stack_is_recorded_and_tried_again(tmp_path, whole):
+    path = tmp_path / "s.db"
+    progress, _ = swept(path, Disturbed(fail=1))
+    assert (progress.done, progress.failed) == (18, 2)
+    with Store(path) as store:
+        reasons = [record.message.splitlines()[-1] for record in store.runs(state="failed")]
+    assert reasons == ["boom", "boom"]
+    progress, found = swept(path)
+    assert (progress.at_start, progress.done, progress.failed) == (18, 20, 0)
+    assert found == whole[1]
 
 
 def test_data_that_change_meanwhile_are_an_error_of_their_runs(tmp_path):
-    calls = []
-
     def changing(run):
-        calls.append(run)
         return ProblemInfo(f"{run.task}{run.seed}{'x' if run.task == 'b' else ''}", "features")
 
+    data = SimpleNamespace(load=load, describe=changing)
+    progress, _ = swept(tmp_path / "s.db", data=data)
+    assert (progress.done, progress.failed) == (10, 10)
     with Store(tmp_path / "s.db") as store:
-        progress = run_sweep(SPEC, store, Serial(), SimpleNamespace(load=load, describe=changing))
-        assert (progress.done, progress.failed) == (10, 10)
-        (message,) = {record.message.splitlines()[-1] for record in store.runs(state="failed")}
-        assert "the data of b changed" in message
+        assert all("the data of b changed" in run.message for run in store.runs(state="failed"))
 
 
 def test_a_second_driver_is_refused(tmp_path):
-    path = tmp_path / "s.db"
     with (
-        Store(path) as first,
-        Store(path) as second,
+        Store(tmp_path / "s.db") as first,
         first.writing(),
         pytest.raises(StoreError, match="writ"),
     ):
-        run_sweep(SPEC, second, Serial(), DATA)
+        swept(tmp_path / "s.db")
 
 
 def test_time_left(monkeypatch):

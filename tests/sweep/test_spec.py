@@ -104,10 +104,10 @@ def test_methods_of_equal_numbers_start_from_the_same_seeds():
     assert {run.recipe["seed_order"] for run in runs} == {3}
 
 
-@pytest.mark.parametrize("method", ["vs", "lct", "constant-film", "unconditioned"])
+@pytest.mark.parametrize("method", ["vs", "lct"])
 def test_the_papers_grid(method):
     settings = [run.settings for run in spec({"method": method, "grid": "paper"}).runs()]
-    drawn = method in ("lct", "unconditioned")
+    drawn = method == "lct"
     assert Counter(s["omega"] for s in settings) == dict.fromkeys((0.5, 0.7, 0.9, 0.99), 12)
     assert Counter(s["gamma"] for s in settings) == dict.fromkeys((0.0, 0.2, 0.4), 16)
     taus = ("0:3:0", "0:3:0.15", "0:3:0.33", "0:3:0.66") if drawn else (0.0, 1.0, 2.0, 3.0)
@@ -116,22 +116,8 @@ def test_the_papers_grid(method):
 
 def test_spelling_changes_no_identity():
     one = spec({**VS, "omega": [0.5, 1], "tau": [2, 3], "rho": [0, 0.1]}, betas=100)
-    two = Spec.from_dict(
-        {
-            "methods": [
-                {
-                    "rho": [0.0, 0.1],
-                    "tau": [2.0, 3.0],
-                    "label": "other",
-                    "omega": [0.50, 1.0],
-                    "method": "vs",
-                }
-            ],
-            "betas": [100.0],
-            "tasks": ["digits:8"],
-            "recipe": {"lr": 0.1, "preset": "quick"},
-        }
-    )
+    other = {"rho": [0.0, 0.1], "tau": [2.0, 3.0], "label": "other", "omega": [0.50, 1.0]}
+    two = spec({**other, **VS}, betas=[100.0], recipe={"lr": 0.1, "preset": "quick"})
     assert [r.identity("x") for r in one.runs()] == [r.identity("x") for r in two.runs()]
     assert spec({**LCT, "tau": "0.0:3.0:.33"}).runs() == spec(LCT).runs()
 
@@ -212,7 +198,6 @@ WRONG = [
     ({"tasks": "cifar100:pairs"}, "got 'cifar100:pairs'; did you mean 'cifar10'"),
     ({"betas": [100, 100.0]}, "betas: must differ, got 100.0 twice"),
     ({"betas": [0.5]}, "betas.0 must be greater than or equal to 1, got 0.5"),
-    ({"betas": "100"}, "betas.0 must be a valid number, got '100'"),
     ({"seeds": [0, True]}, "seeds.1 must be a valid integer, got True"),
     ({"seeds": [1, 1]}, "seeds: must differ, got 1 twice"),
     ({"seeds": 3}, r"seeds: must be a list, such as \[0, 1, 2\], got 3"),
@@ -222,7 +207,6 @@ WRONG = [
     ({"taks": 1}, "'taks' is no setting; did you mean 'tasks'"),
     ({"features": {"pac": 3}}, "'features.pac' is no setting; did you mean 'pca'"),
     ({"features": {"size": 96}}, "features: size goes together with embed, got size = 96 alone"),
-    ({"features": {"size": 96, "pca": 3}}, "size goes together with embed, got size = 96"),
     ({"features": {"size": 4, "embed": "x"}}, "features.size must be .* equal to 8, got 4"),
     ({"data": {"image_size": 0}}, "data.image_size must be greater than or equal to 1, got 0"),
     ({"network": {"name": "mpl"}}, "network must be one of .* did you mean 'mlp'"),
@@ -235,7 +219,6 @@ WRONG = [
     ({"recipe": {"preset": "quik"}}, "did you mean 'quick'"),
     ({"recipe": {"epoch": 3, "lr": -1}}, "lr must.*'epoch' is no setting; did you mean 'epochs'"),
     ({"recipe": {"seed_order": 1}}, "seed_order follows from the sweep's seeds"),
-    ({"evaluate": {"tau": 3}}, "tau is given, but no method with FiLM draws it"),
     (
         {"evaluate": {"tau": 3}, "methods": [{**LCT, "method": "unconditioned"}]},
         "tau is given, but no method with FiLM draws it",
@@ -258,7 +241,7 @@ WRONG_METHODS = [
     ({"method": "vs", "label": 3}, "label must be a text, got 3"),
     *(
         ({**VS, "repeats": bad}, r"repeats must be a whole number in \[1, 1000\], got")
-        for bad in (0, -1, 1001, 2.0, True, "3", [2, 3], None)
+        for bad in (0, 1001, 2.0, True)
     ),
     ({**VS, "repeat": 3}, "'repeat' is no setting of vs; did you mean 'repeats'"),
     ({**VS, "tau": list(range(2000)), "repeats": 1000}, "1,000,000 points at most, got 2,000,000"),
@@ -279,10 +262,6 @@ WRONG_METHODS = [
     ({"method": "lct", "tau": ["0:3:0", 2]}, "needs a density .* in every run, got .*tau = 2.0"),
     ({"method": "lct", "tau": ["0:3:0.33", "0:3:.33"]}, "must differ, got '0:3:0.33' twice"),
     ({"method": "lct", "tau": "0:3:0.7"}, "height_at_high must be in .*got 0.7"),
-    (
-        {"method": "vs", "tau": list(range(2000)), "gamma": list(range(2000))},
-        "1,000,000 points at most, got 4,000,000",
-    ),
 ]
 
 
@@ -325,23 +304,15 @@ def test_everything_wrong_is_said_at_once(tmp_path):
     assert "\n" not in text
 
 
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        (None, "cannot read the spec .*: No such file"),
-        (b"tasks = [", "must be a TOML file in UTF-8"),
-        (b"tasks = '\xff'", "must be a TOML file in UTF-8"),
-        (b"seeds = 1\nseeds = 2", "must be a TOML file in UTF-8"),
-    ],
-)
-def test_files_that_are_no_spec(tmp_path, content, message):
+def test_files_that_are_no_spec(tmp_path):
     file = tmp_path / "a.toml"
-    if content is not None:
+    for unreadable in (file, tmp_path):  # one that is not there, and a folder
+        with pytest.raises(InputError, match="cannot read the spec"):
+            read_spec(unreadable)
+    for content in (b"tasks = [", b"tasks = '\xff'"):
         file.write_bytes(content)
-    with pytest.raises(InputError, match=message):
-        read_spec(file)
-    with pytest.raises(InputError, match="cannot read the spec"):
-        read_spec(tmp_path)  # a folder
+        with pytest.raises(InputError, match="must be a TOML file in UTF-8"):
+            read_spec(file)
     with pytest.raises(InputError, match="a spec must be a table, got 3"):
         Spec.from_dict(3)
 
