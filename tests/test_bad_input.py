@@ -12,7 +12,6 @@ from curvewise.losses.landscape import loss_landscape
 from curvewise.losses.registry import make_objective, normal_settings, parse_setting
 from curvewise.networks.architectures import MLP, ResNetCifar, SmallCNN
 from curvewise.networks.registry import load_weights
-from curvewise.roc.operating import threshold_for_fpr
 
 NAN, INF = float("nan"), float("inf")
 Y, S = [0, 0, 1, 1], [0.1, 0.4, 0.35, 0.8]
@@ -206,7 +205,6 @@ PARAMETERS = [
     (partial(point, cost_ratio=2), "confidence", 0.9, "goes with max_fpr or min_tpr"),
     (partial(point, confidence=0.9), "max_fpr", 0.0),
     (partial(point, confidence=0.9), "min_tpr", 1.0),
-    (partial(threshold_for_fpr, max_fpr=0.5, confidence=0.5), "negatives", [0.1, NAN], "got nan"),
     *((partial(cw.operating_point, Y, S), "threshold", value) for value in (NAN, "1", None)),
     (partial(cw.roc_curve, Y, S), "weight", [1, 1], "shape (4,), got (2,)"),
     (partial(cw.roc_curve, Y, S), "weight", [1, 1, 1, -1], "got -1"),

@@ -16,6 +16,9 @@ from curvewise.base.errors import require, require_number, require_open
 from curvewise.losses.factors import check_class_counts
 from curvewise.losses.vector_scaling import at_least_float32
 
+Counts = Sequence[float]
+Weight = Tensor | None
+
 
 def focal_loss(
     logits: Tensor,
@@ -139,9 +142,7 @@ class FixedObjective(nn.Module, ABC):
         return self._loss(logits, target, class_counts, None)
 
     @abstractmethod
-    def _loss(
-        self, logits: Tensor, target: Tensor, counts: Sequence[float], weight: Tensor | None
-    ) -> Tensor: ...
+    def _loss(self, logits: Tensor, target: Tensor, counts: Counts, weight: Weight) -> Tensor: ...
 
 
 class FocalLoss(FixedObjective):
@@ -151,9 +152,7 @@ class FocalLoss(FixedObjective):
         super().__init__()
         self.focus = require_number("focus", focus, 0)
 
-    def _loss(
-        self, logits: Tensor, target: Tensor, counts: Sequence[float], weight: Tensor | None
-    ) -> Tensor:
+    def _loss(self, logits: Tensor, target: Tensor, counts: Counts, weight: Weight) -> Tensor:
         return focal_loss(logits, target, focus=self.focus, sample_weight=weight)
 
 
@@ -165,9 +164,7 @@ class LDAMLoss(FixedObjective):
         self.max_margin = require_number("max_margin", max_margin, 0)
         self.scale = require_number("scale", scale, 0)
 
-    def _loss(
-        self, logits: Tensor, target: Tensor, counts: Sequence[float], weight: Tensor | None
-    ) -> Tensor:
+    def _loss(self, logits: Tensor, target: Tensor, counts: Counts, weight: Weight) -> Tensor:
         held = {"max_margin": self.max_margin, "scale": self.scale}
         return ldam_loss(logits, target, class_counts=counts, sample_weight=weight, **held)
 
@@ -187,9 +184,7 @@ class AUCMarginLoss(FixedObjective):
         self.mean_negative = nn.Parameter(torch.zeros(()))
         self.dual = nn.Parameter(torch.zeros(()))
 
-    def _loss(
-        self, logits: Tensor, target: Tensor, counts: Sequence[float], weight: Tensor | None
-    ) -> Tensor:
+    def _loss(self, logits: Tensor, target: Tensor, counts: Counts, weight: Weight) -> Tensor:
         counts = check_class_counts(counts)
         require(len(counts) == 2, f"the AUC margin loss needs two classes, got {len(counts)}")
         logits = at_least_float32(logits)

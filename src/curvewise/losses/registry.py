@@ -126,10 +126,7 @@ def make_objective(
     >>> make_objective("lct", {"tau": "0:3:0.33"}, (1000, 10)).drawn
     ('tau',)
     """
-    values: dict[str, Any] = {
-        name: parse_setting(name, value) if isinstance(value, str) else value
-        for name, value in normal_settings(method, settings).items()
-    }
+    values = {n: parse_setting(n, v) for n, v in normal_settings(method, settings).items()}
     of_counts = METHODS[method].from_counts
     return METHODS[method].loss(**values, **(of_counts(class_counts) if of_counts else {}))
 
@@ -142,8 +139,8 @@ def describe_objective(objective: Objective) -> dict[str, Any]:
     """
     for kind, loss in KINDS.items():
         if type(objective) is loss:
-            held = objective.settings if isinstance(objective, LossFamily) else vars(objective)
-            return {"kind": kind, **{name: held[name] for name in METHODS[kind].settings}}
+            settings = {name: getattr(objective, name) for name in METHODS[kind].settings}
+            return {"kind": kind, **settings}
     if not isinstance(objective, LossFamily):
         raise InputError(f"a model can be saved with Curvewise's own objectives, got {objective!r}")
     return {"kind": VECTOR_SCALING, **objective.to_dict()}
@@ -182,13 +179,11 @@ def structure(method: str, settings: Mapping[str, Any]) -> tuple[str, tuple[str,
     >>> structure("ce", {}) == structure("vs", {"tau": 2.0})
     True
     """
-    values = normal_settings(method, settings)
-    loss, film = METHODS[method].loss, METHODS[method].film
-    if loss is ConstantFilm:
-        return method, ("tau",), film
-    kind = VECTOR_SCALING if loss is LossFamily else f"{method} {values}"
-    drawn = tuple(name for name, value in values.items() if isinstance(value, str))
-    return kind, drawn, film
+    values, made = normal_settings(method, settings), METHODS[method]
+    if made.loss is ConstantFilm:
+        return method, ("tau",), made.film
+    kind = VECTOR_SCALING if made.loss is LossFamily else f"{method} {values}"
+    return kind, tuple(n for n, value in values.items() if isinstance(value, str)), made.film
 
 
 def normal_settings(method: str, settings: Mapping[str, Any]) -> dict[str, Setting]:
@@ -212,7 +207,7 @@ def normal_settings(method: str, settings: Mapping[str, Any]) -> dict[str, Setti
 
 def normal_setting(method: str, name: str, value: Any) -> Setting:
     """Return one checked setting of a method: a float, or a density as `density_text`."""
-    parsed = require_setting(name, parse_setting(name, value) if isinstance(value, str) else value)
+    parsed = require_setting(name, parse_setting(name, value))
     if not isinstance(parsed, LinearDensity):
         return float(parsed) + 0.0  # -0.0 becomes 0.0
     drawing = [known.name for known in METHODS.values() if known.draws]
@@ -241,26 +236,24 @@ def needs_density(method: str, values: Mapping[str, Any]) -> str:
     )
 
 
-def parse_setting(name: str, text: str) -> float | LinearDensity:
-    """Return what a text stands for: "0.5" is a number, "0:3:0.33" a density (low:high:height).
+def parse_setting(name: str, value: Any) -> Any:
+    """Return a value as it is, but of a text what it stands for: a number or a density.
 
-    >>> parse_setting("tau", "0:3:0.33")
+    >>> parse_setting("tau", "0:3:0.33")  # low:high:height
     LinearDensity(low=0.0, high=3.0, height_at_high=0.33)
     """
+    if not isinstance(value, str):
+        return value
     try:
-        numbers = [float(part) for part in text.split(":")]
+        numbers = [float(part) for part in value.split(":")]
         return numbers[0] if len(numbers) == 1 else LinearDensity(*numbers)
     except InputError as error:
-        raise InputError(f"{name} = {text}: {error}") from None
+        raise InputError(f"{name} = {value}: {error}") from None
     except (TypeError, ValueError):
-        raise InputError(f"{name} must be a number or LOW:HIGH:HEIGHT, got {text!r}") from None
+        raise InputError(f"{name} must be a number or LOW:HIGH:HEIGHT, got {value!r}") from None
 
 
 def density_text(density: LinearDensity) -> str:
-    """Return LOW:HIGH:HEIGHT such that equal densities have equal texts.
-
-    >>> density_text(LinearDensity(0, 3.0, 0.33))
-    '0:3:0.33'
-    """
+    """Return LOW:HIGH:HEIGHT, such that equal densities have equal texts."""
     ends = (density.low, density.high, density.height_at_high)
     return ":".join(repr(value + 0.0).removesuffix(".0") for value in ends)

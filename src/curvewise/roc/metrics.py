@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.special import expit
 from scipy.stats import rankdata
 
 from curvewise.base.errors import InputError, require, require_choice, require_number, require_shape
@@ -82,7 +83,10 @@ def metrics_on_curve(
     true, missed, false, rejected = (float(weights[part].sum()) for part in parts)
     tpr, fpr = true / (true + missed), false / (false + rejected)
     total = true + missed + false + rejected
-    precision, recall = _precision_recall(curve, (true + missed) / total)
+    # At the curve's thresholds; the first, which calls nothing, has precision 1 by convention.
+    share = (true + missed) / total
+    found, alarmed = share * curve.tpr[1:], (1 - share) * curve.fpr[1:]
+    precision = np.append(1.0, found / (found + alarmed))
     return BinaryMetrics(
         tpr=tpr,
         fpr=fpr,
@@ -92,8 +96,8 @@ def metrics_on_curve(
         fbeta=_f_score(true, false, missed, fbeta),
         gmean=sqrt(tpr * (1 - fpr)),
         auroc=curve.auc,
-        auprc=float(np.trapezoid(precision, recall)),
-        average_precision=float(np.sum(np.diff(recall) * precision[1:])),
+        auprc=float(np.trapezoid(precision, curve.tpr)),
+        average_precision=float(np.sum(np.diff(curve.tpr) * precision[1:])),
     )
 
 
@@ -103,40 +107,20 @@ def _f_score(true: float, false: float, missed: float, beta: float) -> float:
     return (1 + weight) * true / ((1 + weight) * true + weight * missed + false) if true else 0.0
 
 
-def _precision_recall(curve: RocCurve, share: float) -> tuple[Floats, Floats]:
-    """Precision and recall at the curve's thresholds, starting at (1, 0)."""
-    true, false = share * curve.tpr[1:], (1 - share) * curve.fpr[1:]
-    return np.append(1.0, true / (true + false)), curve.tpr
-
-
-def probability(log_odds: ArrayLike) -> NDArray[np.float64]:
-    """Return 1 / (1 + exp(-z)) without overflow.
-
-    >>> probability([0.0, -1000.0]).tolist()
-    [0.5, 0.0]
-    """
-    z = np.asarray(log_odds, np.float64)
-    small = np.exp(-np.abs(z))
-    return np.asarray(np.where(z >= 0, 1.0, small) / (1 + small))
-
-
 def reliability(y: Labels, log_odds: Scores) -> dict[str, Any]:
-    """Return the Brier score, and ten equal bins of probability without the empty ones.
-
-    Each has the mean probability `p`, the number of samples `n` and of positives `k`.
+    """Return `probability_bins` of scores that are log-odds.
 
     >>> reliability([0, 1, 1], [-2.0, 2.0, 2.0])["n"]
     [1, 2]
     """
     data = check_scored(y, log_odds)
-    return probability_bins(data.positive, probability(data.score))
+    return probability_bins(data.positive, expit(data.score.astype(np.float64)))
 
 
 def probability_bins(positive: NDArray[np.bool_], p: NDArray[np.float64]) -> dict[str, Any]:
-    """Return what `reliability` does, of probabilities.
+    """Return the Brier score, and ten equal bins of probability without the empty ones.
 
-    >>> probability_bins(np.array([False, True]), np.array([0.25, 0.75]))["brier"]
-    0.0625
+    Each has the mean probability `p`, the number of samples `n` and of positives `k`.
     """
     place = np.minimum((p * BINS).astype(int), BINS - 1)
     n = np.bincount(place, minlength=BINS)
