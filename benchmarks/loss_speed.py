@@ -19,6 +19,8 @@ from torch import Tensor, nn
 import curvewise as cw
 from _measure import Result, cost, interleave, main
 
+QUESTION = "What do the vector-scaling loss and FiLM cost beside plain PyTorch?"
+
 COUNTS = (5000, 50)
 SETTINGS = {"omega": 0.9, "gamma": 0.2, "tau": 2.0}
 
@@ -125,4 +127,4 @@ def measure() -> list[Result]:
 
 
 if __name__ == "__main__":
-    main("Speed of the loss and of conditioning", measure)
+    main("Speed of the loss and of conditioning", measure, QUESTION)

@@ -32,6 +32,17 @@ import curvewise as cw
 from _measure import Result, main
 from curvewise.roc.operating import threshold_for_fpr
 
+QUESTION = "Does a point chosen for FPR <= 1 % at 95 % confidence keep its promise on new data?"
+CAVEATS = (
+    "A line is the share of draws whose true FPR is above 1 %; 5 % may be. The peer is 5 % "
+    "plus two standard errors.",
+    "Problems are simulated, so that the true FPR is known: two features, about 5 % rare rows.",
+    "*Estimator*: 500 draws of `LCTClassifier` with 6 members. *Ties*: features rounded to "
+    "halves. *Bound*: the order statistic alone, 20,000 draws.",
+    "With 300 negatives the mean FPR is 0.35 % where 1 % was allowed: the price of few rows. "
+    "With 50,000 it is 0.93 %.",
+)
+
 Floats = NDArray[np.float64]
 SIZES = (300, 1_000, 5_000, 50_000)
 MAX_FPR, CONFIDENCE = 0.01, 0.95
@@ -155,4 +166,4 @@ def measure() -> list[Result]:
 
 
 if __name__ == "__main__":
-    main("Promised false-positive rates, kept", measure)
+    main("Promised false-positive rates, kept", measure, QUESTION, CAVEATS)

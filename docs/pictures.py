@@ -1,12 +1,14 @@
-"""Draw the pictures of docs/architecture.md: `python docs/pictures.py` after a change of its table.
+"""Draw the pictures of pages that no command draws: `python docs/pictures.py` after a change.
 
-Rooms and arrows are read from the page, so that they say the same; an arrow that others imply is
-left out of the picture.
+What is drawn is read from the pages, so that they say the same. Of the rooms in architecture.md an
+arrow that others imply is left out.
 """
 
 import re
 from pathlib import Path
 
+import pandas as pd
+from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
@@ -111,6 +113,86 @@ def draw_ways(path: Path) -> None:
     figure.savefig(path, dpi=120, metadata={"Software": None})
 
 
+def tables_of(page: Path) -> list[pd.DataFrame]:
+    """Return the tables of a page as texts."""
+    found = []
+    for block in page.read_text().split("\n\n"):
+        if block.startswith("|"):
+            head, _, *rows = [
+                [cell.strip() for cell in line.strip("|").split("|")] for line in block.splitlines()
+            ]
+            found.append(pd.DataFrame(rows, columns=head))
+    return found
+
+
+def results_sheet(columns: int, title: str) -> tuple[Figure, list[Axes]]:
+    """Return a figure with panels beside each other under a title that says the finding."""
+    figure = Figure(figsize=(8, 3.2), layout="constrained")
+    FigureCanvasAgg(figure)
+    figure.suptitle(title, x=0.01, ha="left")
+    return figure, list(figure.subplots(1, columns, squeeze=False)[0])
+
+
+def draw_training(page: Path) -> None:
+    """Draw three seeds of each data set, with the intervals of the table."""
+    names = ("Fashion-MNIST", "Dogs vs Cats", "CIFAR-10 cat/dog")
+    title = "The seed matters more than whether the loss is drawn"
+    figure, panels = results_sheet(3, title)
+    for axes, name, table in zip(panels, names, tables_of(page), strict=True):
+        for place, (method, rows) in enumerate(table.groupby("method", sort=False)):
+            numbers = rows["AUC"].str.extract(r"(\S+) \((\S+)-(\S+)\)").astype(float)
+            where = rows["seed"].astype(float) + 0.2 * place
+            bars = [numbers[0] - numbers[1], numbers[2] - numbers[0]]
+            axes.errorbar(where, numbers[0], bars, fmt="os"[place], capsize=3, label=method)
+        axes.set(title=name, xlabel="seed", xticks=range(3))
+    panels[0].set_ylabel("AUC, 95 % interval")
+    panels[0].legend()
+    figure.savefig(page.with_suffix(".png"), dpi=100, metadata={"Software": None})
+
+
+def draw_conditioning(page: Path) -> None:
+    """Draw what LCT (a draw a batch) has more than VS, for each way of training."""
+    table = tables_of(page)[1]
+    rows = table[table["arm less VS"] == "LCT a batch"]
+    title = "Drawing the loss: less spread where training is short, weaker ensembles"
+    figure, panels = results_sheet(3, title)
+    ways = rows["training"] + ", length " + rows["length"]
+    for axes, statistic in zip(panels, ("mean AUC", "std", "ensemble"), strict=True):
+        gaps = rows[statistic].str.split().str[0].astype(float)
+        axes.barh(ways, gaps, color="C0")
+        axes.axvline(0, color="0.3", lw=1)
+        axes.set(title=f"{statistic}: LCT less VS")
+        axes.invert_yaxis()
+        axes.locator_params(axis="x", nbins=4)
+        if axes is not panels[0]:
+            axes.set_yticklabels([])
+    figure.savefig(page.with_suffix(".png"), dpi=100, metadata={"Software": None})
+
+
+def draw_page_speed(page: Path) -> None:
+    """Draw what was measured in the browser beside what is allowed, in milliseconds."""
+    (table,) = tables_of(page)
+    (figure, panels), allowed = (
+        results_sheet(3, "The page is there before it has to be"),
+        (2000, 50),
+    )
+    columns = [name for name in table if "after" in name or "drag" in name]
+    for axes, name, limit in zip(panels, columns, (None, *allowed), strict=True):
+        numbers = table[name].str.replace(",", "").str.findall(r"\d+(?:\.\d+)?")
+        axes.barh(table["page"], [max(map(float, values)) for values in numbers], height=0.5)
+        if limit:
+            axes.axvline(limit, color="C3", label=f"allowed: {limit:,} ms")
+            axes.legend(loc="upper center")
+        axes.set(title=name.partition(":")[0].partition(" after")[0], xlabel="ms, the slowest")
+        axes.set_ylim(-0.6, 2.2)
+        if axes is not panels[0]:
+            axes.set_yticklabels([])
+    figure.savefig(page.with_suffix(".png"), dpi=100, metadata={"Software": None})
+
+
 if __name__ == "__main__":
     draw_rooms(rooms_of((DOCS / "architecture.md").read_text()), DOCS / "images" / "rooms.png")
     draw_ways(DOCS / "images" / "ways.png")
+    draw_training(DOCS / "results" / "training.md")
+    draw_conditioning(DOCS / "results" / "tabular_lct.md")
+    draw_page_speed(DOCS / "results" / "report_page.md")

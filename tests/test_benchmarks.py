@@ -1,6 +1,7 @@
 """Every benchmark states its targets, prints JSON on demand and exits 1 when one is missed."""
 
 import ast
+import importlib
 import json
 import sys
 from pathlib import Path
@@ -23,6 +24,14 @@ def test_a_benchmark_states_its_targets_and_runs_through_main(script):
     assert "main(" in source
 
 
+@pytest.mark.parametrize("script", sorted(FOLDER.rglob("*.py")), ids=lambda path: path.stem)
+def test_what_a_benchmark_imports_is_there(script):
+    for node in ast.walk(ast.parse(script.read_text())):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("curvewise."):
+            module = importlib.import_module(node.module)
+            assert [each.name for each in node.names if not hasattr(module, each.name)] == []
+
+
 def test_ratios_compare_within_a_round():
     ours, peer = [1.0, 2.0, 4.0], [3.0, 6.0, 8.0]
     assert _measure.faster("", ours, peer, 2.5).ratio == 3.0
@@ -37,12 +46,18 @@ def test_main_exits_by_the_verdict_and_records(target, code, monkeypatch, capsys
     page = tmp_path / "folder" / "page.md"
     monkeypatch.setattr(sys, "argv", ["some_speed.py", "--json", "--record", str(page)])
     with pytest.raises(SystemExit) as stopped:
-        _measure.main("A title", lambda: [_measure.faster("it", [1.0], [3.0], target)])
+        result = _measure.faster("it", [1.0], [3.0], target)
+        _measure.main("A title", lambda: [result], "Is it fast?", ("One caveat.",))
     assert stopped.value.code == code
     printed = json.loads(capsys.readouterr().out)
     assert printed["results"][0]["ratio"] == 3.0
     assert printed["results"][0]["holds"] is (code == 0)
-    assert ("MISSED" in page.read_text()) is (code == 1)
+    text = page.read_text()
+    assert ("MISSED" in text) is (code == 1)
+    assert ("Missed by most: it, 3.00 where >= 4 is asked." in text) is (code == 1)
+    assert "**Is it fast?**" in text
+    assert "1. One caveat." in text
+    assert page.with_suffix(".png").stat().st_size > 1000
 
 
 def test_contenders_are_interleaved():

@@ -1,0 +1,67 @@
+"""Pages of results can be read in a minute: short sentences, short paragraphs, one form."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+DOCS = Path(__file__).parents[1] / "docs"
+PAGES = [*sorted((DOCS / "results").rglob("*.md")), DOCS / "which-tool-when.md"]
+PARAGRAPH, SENTENCE, LINES = 60, 30, 150  # at most: words, words, lines that are not of tables
+ONE_FORM = [page for page in PAGES if page.name != "paper.md"]  # which is the table of the others
+
+
+def paragraphs(text: str) -> Iterator[str]:
+    """Yield paragraphs and items of lists in plain words; no tables, titles, pictures, code."""
+    text = re.sub(r"```.*?```|<!--.*?-->", "\n\n", text, flags=re.DOTALL)
+    for block in re.split(r"\n\s*\n", text):
+        for item in re.split(r"\n(?=\s*(?:[-*]|\d+\.) )", block):
+            if item.strip() and not item.lstrip().startswith(("|", "#", "![", "<img")):
+                words = re.sub(r"!?\[([^\]]*)\]\([^)]*\)", r"\1", " ".join(item.split()))
+                yield re.sub(r"^\s*(?:[-*]|\d+\.) ", "", re.sub(r"`[^`]*`", "code", words))
+
+
+def words_of(text: str) -> int:
+    return len(re.findall(r"[^\W\d_][\w'-]*|\d[\d.,%-]*", text))
+
+
+def sentences(text: str) -> list[str]:
+    return re.split(r"(?<=[.!?:;])\s+(?=[A-Z*(\"])", text)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_a_page_is_short(page):
+    text = page.read_text()
+    long = [
+        part
+        for paragraph in paragraphs(text)
+        for part in [paragraph] * (words_of(paragraph) > PARAGRAPH)
+        + [own for own in sentences(paragraph) if words_of(own) > SENTENCE]
+    ]
+    assert long == []
+    assert sum(not line.startswith("|") for line in text.splitlines()) <= LINES
+
+
+@pytest.mark.parametrize("page", ONE_FORM, ids=lambda page: page.stem)
+def test_a_page_has_a_question_an_answer_a_table_a_picture_and_where_it_is_from(page):
+    text = page.read_text()
+    form = r"# [^\n]+\n\n\*\*[^\n]+\?\*\*\n\n[^|!#].*\n\n\|.*"
+    assert re.match(form, text, re.DOTALL)
+    pictures = re.findall(r"!\[[^\]]+\]\(([^)]+)\)", text)
+    assert pictures or page.stem == "table-samples"  # which only counts
+    assert all((page.parent / picture).is_file() for picture in pictures)
+    if page.parent != DOCS:
+        assert re.search(r"\n- `[^\n]+`\n", text)  # the command
+        assert re.search(r"\n- (each |)[^\n]*20\d\d-\d\d-\d\d", text)
+
+
+def test_what_is_counted():
+    text = "# Title\n\n1. One [two](a.md) `b c d`.\n2. Three: Four\n\n| a |\n\n```\nx y\n```\n"
+    assert list(paragraphs(text)) == ["One two code.", "Three: Four"]
+    assert [words_of(part) for part in paragraphs(text)] == [3, 2]
+    assert sentences("One, two. Three: Four (five). 0.5") == [
+        "One, two.",
+        "Three:",
+        "Four (five). 0.5",
+    ]
