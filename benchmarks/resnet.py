@@ -28,7 +28,7 @@ from curvewise.roc.curve import auc
 from curvewise.sweep.executors import Job
 from curvewise.sweep.plan import PlannedRun, Problem
 from curvewise.sweep.spec import read_spec
-from curvewise.sweep.work import Problems, network_of
+from curvewise.sweep.work import Problems
 from curvewise.sweep.worker_processes import WorkerProcesses
 from curvewise.training.loop import Progress, conditioned, fit
 from curvewise.training.model import NetworkSpec, logits_at
@@ -58,8 +58,8 @@ def trained(run: PlannedRun, problem: Problem) -> list[dict[str, Any]]:
     recipe = Recipe(**{**run.recipe, "ema_share": None})
     counts = np.bincount(problem.y_train).tolist()
     objective = make_objective(run.method, run.settings, counts)
-    name, options = network_of(run, problem)
-    spec = NetworkSpec(name, problem.x_train.shape[1:], 2, options)
+    options = {name: value for name, value in run.network.items() if name != "name"}
+    spec = NetworkSpec(run.network["name"], problem.x_train.shape[1:], 2, options)
     start = conditioned(spec.build(recipe.seed_weights), objective, recipe).state_dict()
     sets = dict.fromkeys((SHARE, LAGGING), start)
 

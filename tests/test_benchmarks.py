@@ -45,8 +45,8 @@ def test_ratios_compare_within_a_round():
 def test_main_exits_by_the_verdict_and_records(target, code, monkeypatch, capsys, tmp_path):
     page = tmp_path / "folder" / "page.md"
     monkeypatch.setattr(sys, "argv", ["some_speed.py", "--json", "--record", str(page)])
+    result = _measure.faster("it", [1.0], [3.0], target)
     with pytest.raises(SystemExit) as stopped:
-        result = _measure.faster("it", [1.0], [3.0], target)
         _measure.main("A title", lambda: [result], "Is it fast?", ("One caveat.",))
     assert stopped.value.code == code
     printed = json.loads(capsys.readouterr().out)
