@@ -3,6 +3,7 @@
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from reprlib import repr as brief
 from typing import Any, Self
@@ -103,7 +104,7 @@ class FamilyClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[mis
                 warnings.warn("warm_start without a larger n_members trains nothing", stacklevel=3)
                 return self
         self.classes_: Array = classes
-        with torch_threads(self._threads()):
+        with self._threads():
             self._train(rows, settings, before)
         return self
 
@@ -153,8 +154,8 @@ class FamilyClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[mis
         if len(out):
             self.calibration_scores_ = self.ensemble_.scores(self.inputs_.blocks(aside.x))
 
-    def _threads(self) -> int:
-        return max(1, int(effective_n_jobs(self.n_jobs)))
+    def _threads(self) -> AbstractContextManager[None]:
+        return torch_threads(max(1, int(effective_n_jobs(self.n_jobs))))
 
     @property
     def tree_share_(self) -> float:
@@ -203,13 +204,13 @@ class FamilyClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[mis
 
     def _scores(self, X: Any) -> Floats:
         rows = self._seen(X)
-        with torch_threads(self._threads()):
+        with self._threads():
             return self._adjusted(self.ensemble_.scores(self.inputs_.blocks(rows)))
 
     def _at_taus(self, X: Any, taus: Any) -> Floats:
         """Return `score_samples` at each of some taus, (n, len(taus))."""
         rows, rare = self._seen(X), self._rarest()
-        with torch_threads(self._threads()):
+        with self._threads():
             logits = self.ensemble_.logits(self.inputs_.blocks(rows), taus)
         others = np.delete(logits, rare, axis=2)
         return np.asarray(logits[:, :, rare] - logsumexp(others, axis=2))
@@ -246,8 +247,8 @@ class FamilyClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[mis
             "prior, got one of other scores, another model or another prior; choose it anew, "
             "or compare rare_log_odds with a threshold of your own",
         )
-        score = self.rare_log_odds(X) if at.tau is None else self.score_samples(X, at.tau)
-        return np.asarray(self.classes_[np.where(score >= at.threshold, rare, 1 - rare)])
+        called = self._rare_scores(X, at.tau) >= at.threshold
+        return np.asarray(self.classes_[np.where(called, rare, 1 - rare)])
 
     def rare_log_odds(self, X: Any) -> Floats:
         """Return the calibrated log-odds (n,) of the rare class of two, wherever that stands.
@@ -265,6 +266,10 @@ class FamilyClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[mis
         classes it is the rarest one's logit less the logarithm of the others' summed exponentials.
         """
         return self._at_taus(X, [tau])[:, 0]
+
+    def _rare_scores(self, X: Any, tau: float | None) -> Floats:
+        """Return what a threshold is for: calibrated log-odds, or z1 - z0 at one tau."""
+        return self.rare_log_odds(X) if tau is None else self.score_samples(X, tau)
 
     def choose_operating_point(
         self,
@@ -321,15 +326,12 @@ class FamilyClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[mis
         rules["confidence"] = confidence if cost_ratio is None else None
         if X is None:
             point = self._point_of_fit(rare, cost_ratio=cost_ratio, **rules)
+        elif by == "lambda":
+            point = self._point_of_tau(X, self._rare_labels(X, y), **rules)
         else:
-            labels = self._rare_labels(y)
-            check_consistent_length(X, labels)
-            if by == "lambda":
-                point = self._point_of_tau(X, labels, **rules)
-            else:
-                score = self.rare_log_odds(X) if tau is None else self.score_samples(X, tau)
-                point = choose_operating_point(labels, score, cost_ratio=cost_ratio, **rules)
-                point = replace(point, tau=tau)
+            labels, score = self._rare_labels(X, y), self._rare_scores(X, tau)
+            point = choose_operating_point(labels, score, cost_ratio=cost_ratio, **rules)
+            point = replace(point, tau=tau)
         if np.isfinite(point.threshold):
             point = replace(point, note=point.note or UNPROMISED)
         elif cost_ratio is None:
@@ -382,14 +384,15 @@ class FamilyClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[mis
         point = operating_point(labels, scores[:, place], threshold, prevalence=prevalence)
         return replace(point, confidence=confidence, note=note, tau=float(taus[place]))
 
-    def _rare_labels(self, y: Any) -> Array:
-        """Return 1 for the rare class, 0 for the other."""
+    def _rare_labels(self, X: Any, y: Any) -> Array:
+        """Return for each row 1 if it is of the rare class, else 0."""
         labels = checked_labels(y)
         unknown = np.setdiff1d(labels, self.classes_)[:3].tolist()
         require(not unknown, f"y must hold {self.classes_.tolist()}, got {unknown}")
         names = np.unique(labels).tolist()
         one = f"y must hold both classes, got only {names[:1]} ({len(labels)} rows)"
         require(len(names) == 2, one)
+        check_consistent_length(X, labels)
         return np.asarray(labels == self.positive_class_, np.int64)
 
     def __sklearn_tags__(self) -> Any:

@@ -65,15 +65,12 @@ class Member:
         are :math:`W(\sigma f + \mu) + b`, so the weights are :math:`W\,\mathrm{diag}(\sigma)` and
         the biases :math:`W\mu + b`. Where nothing is drawn, L is 1.
         """
-        before = self.network.film_logits is None
-        require(before, "a readout needs FiLM before the last layer, got one after it")
-        linear, film = self.network.linear, self.network.film
+        linear, film, lams = self.network.linear, self.network.film, self._lambdas(taus)
         assert isinstance(linear, nn.Linear)
         weight, bias = linear.weight.double(), linear.bias.double()
         if film is None:
-            n = len(self._lambdas(taus))
-            return weight.expand(n, *weight.shape), bias.expand(n, *bias.shape)
-        scaled = (self._lambdas(taus).to(film.middle) - film.middle) / film.reach
+            return weight.expand(len(lams), -1, -1), bias.expand(len(lams), -1)
+        scaled = (lams.to(film.middle) - film.middle) / film.reach
         sigma, mu = film.sigma(scaled).double(), film.mu(scaled).double()
         return weight * sigma[:, None, :], mu @ weight.T + bias
 
@@ -174,9 +171,9 @@ class Ensemble:
     @property
     def tau_range(self) -> tuple[float, float]:
         """The range that tau was drawn from."""
-        drawn = self.members[0].family.drawn
-        require(drawn, "lambda can be chosen if it was drawn in training, got a fixed loss")
-        return self.members[0].family.ranges[0]
+        family = self.members[0].family
+        require(family.drawn, "lambda can be chosen if it was drawn in training, got a fixed loss")
+        return family.ranges[0]
 
     def checksum(self, others: Floats) -> int:
         """Return a number that tells these members and trees, and other numbers, from others.
@@ -226,10 +223,8 @@ class Ensemble:
 
     def _mixing(self, readouts: Sequence[tuple[Tensor, Tensor]]) -> Reader:
         """Return a reader whose sum over members is their weighted mean."""
-        weighted = [
-            (share * weight, share * bias)
-            for share, (weight, bias) in zip(self.weights, readouts, strict=True)
-        ]
+        pairs = zip(self.weights, readouts, strict=True)
+        weighted = [(share * weight, share * bias) for share, (weight, bias) in pairs]
         return Reader([member.network for member in self.members], weighted, self.normalization)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -286,13 +281,10 @@ def join(ensemble: Ensemble, before: Ensemble) -> None:
     merits = np.concatenate([worth(before.merits, before.n_trained), worth(ensemble.merits, added)])
     first = float(shares(merits)[: len(before.members)].sum())
     old, new = before.out_of_fold, ensemble.out_of_fold
-    if old.shape == new.shape:
-        mixed = first * old + (1 - first) * new
-        ensemble.out_of_fold = np.where(np.isnan(mixed), np.where(np.isnan(old), new, old), mixed)
-    ensemble.members = [
-        replace(member, merit=merit)
-        for member, merit in zip([*before.members, *ensemble.members], merits, strict=True)
-    ]
+    mixed = first * old + (1 - first) * new
+    ensemble.out_of_fold = np.where(np.isnan(mixed), np.where(np.isnan(old), new, old), mixed)
+    members = zip([*before.members, *ensemble.members], merits, strict=True)
+    ensemble.members = [replace(member, merit=merit) for member, merit in members]
     ensemble.trees = before.trees and replace(before.trees)  # to be weighed anew
 
 

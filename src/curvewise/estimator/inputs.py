@@ -2,6 +2,7 @@
 
 import zlib
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, ClassVar, NamedTuple
@@ -57,15 +58,12 @@ class Rows(NamedTuple):
             weight = _check_sample_weight(
                 sample_weight, x, dtype=np.float64, ensure_non_negative=True
             )
-            rows = rows._replace(weight=weight).some(weight > 0)
+            kept = weight > 0
+            rows = rows.some(kept)._replace(weight=weight[kept] / weight[kept].mean())
         classes, codes = np.unique(rows.y, return_inverse=True)
         where = "" if sample_weight is None else " in rows of a weight above 0"
-        require(
-            len(classes) > 1,
-            f"y must hold two or more classes{where}, got one class: {classes[:1].tolist()}",
-        )
-        if rows.weight is not None:
-            rows = rows._replace(weight=rows.weight / rows.weight.mean())
+        one = f"y must hold two or more classes{where}, got one class: {classes[:1].tolist()}"
+        require(len(classes) > 1, one)
         return classes, rows._replace(y=codes)
 
     def some(self, rows: Array) -> "Rows":
@@ -228,7 +226,7 @@ def as_given(x: Any) -> Any:
 def as_images(x: Any) -> Array:
     """Return images (n, H, W, C) of bytes, or of numbers in [0, 1], as bytes (n, C, H, W)."""
     images = np.asarray(x)
-    fits = images.ndim == 4 and images.shape[3] in (1, 3) and 0 not in images.shape
+    fits = images.shape[3] in (1, 3) and 0 not in images.shape
     require(fits, f"images must have shape (n, H, W, 1 or 3), got {images.shape}")
     if images.dtype != np.uint8:
         is_float = images.dtype.kind == "f"
@@ -316,15 +314,12 @@ def split_off(
     if fraction == 0:
         return everything, everything[:0]
     # Groups cannot be stratified, so several splits are tried.
-    shuffle: Any = StratifiedShuffleSplit(1, test_size=fraction, random_state=seed)
-    if groups is not None:
-        shuffle = GroupShuffleSplit(20, test_size=fraction, random_state=seed)
-    try:
+    kind, tries = (StratifiedShuffleSplit, 1) if groups is None else (GroupShuffleSplit, 20)
+    shuffle = kind(tries, test_size=fraction, random_state=seed)
+    with suppress(ValueError):  # of a class of one row, or fewer rows than classes
         for train, aside in shuffle.split(everything, y, groups):
             if len(np.unique(y[train])) == len(np.unique(y)) and len(np.unique(y[aside])) > 1:
                 return np.sort(train), np.sort(aside)
-    except ValueError:
-        pass  # a class of one row, or fewer rows than classes
     raise InputError(
         f"calibration_fraction = {fraction:g} must leave every class on both sides, got too few "
         "rows or groups"
