@@ -42,7 +42,6 @@ def set_aside():
 
 
 def test_a_point_keeps_what_the_binomial_allows(fitted):
-    assert fitted.positive_class_ == "ill"
     point = fitted.choose_operating_point(X_CAL, Y_CAL, max_fpr=0.05, confidence=0.95)
     called = fitted.predict(X_CAL, at=point)
     wrong = np.sum(called[Y_CAL == "well"] == "ill")
@@ -51,15 +50,11 @@ def test_a_point_keeps_what_the_binomial_allows(fitted):
     assert point.n_negative == n
     # So many may be wrong that as few at an FPR of 5 % would have a chance of at most 5 %.
     assert binom.cdf(wrong, n, 0.05) <= 0.05 < binom.cdf(wrong + 1, n, 0.05)
-    assert point.confidence == 0.95
     assert point.tau is None
     assert point.note == f"FPR <= 0.05 on new data with confidence 0.95, from {n:,} negatives"
     # `predict` does what the threshold on the log-odds of the rare class says.
     odds = -fitted.decision_function(NEW)  # "ill" is the first class
     assert np.array_equal(fitted.predict(NEW, at=point) == "ill", odds >= point.threshold)
-
-
-def test_a_rate_of_the_rare_class(fitted):
     point = fitted.choose_operating_point(X_CAL, Y_CAL, min_tpr=0.8, confidence=0.9)
     missed = np.sum(fitted.predict(X_CAL, at=point)[Y_CAL == "ill"] == "well")
     n = np.sum(Y_CAL == "ill")
@@ -78,22 +73,16 @@ def test_without_confidence_the_rate_holds_on_the_rows_given(fitted):
 
 def test_rows_that_fit_set_aside_serve_the_same(set_aside):
     scores, labels = set_aside.calibration_scores_, set_aside.calibration_labels_
-    assert len(labels) == 1200
-    assert set_aside.class_counts_.sum() == 1200
+    assert len(labels) == set_aside.class_counts_.sum() == 1200
     point = set_aside.choose_operating_point(max_fpr=0.05)
     assert point.confidence == 0.95
     assert "approximate" not in point.note
-    assert point.n_negative == np.sum(labels == 1)
     # The rows are those that a split by the same seed leaves out.
     x, y = simulated(2400, 3)
     kept = np.sort(set_aside.ensemble_.scores(set_aside.inputs_.blocks(x))[:, 1])
     assert np.isin(scores[:, 1], kept).all()
-    direct = cw.choose_operating_point(
-        (labels == 0).astype(int),
-        set_aside.recalibration_(scores) @ [1, -1],
-        max_fpr=0.05,
-        confidence=0.95,
-    )
+    odds = set_aside.recalibration_(scores) @ [1, -1]
+    direct = cw.choose_operating_point(labels == 0, odds, max_fpr=0.05, confidence=0.95)
     assert point.threshold == direct.threshold
     assert np.mean(set_aside.predict(x[y == "well"], at=point) == "ill") < 0.06
 
@@ -110,12 +99,11 @@ def test_a_new_prior_moves_the_point_along(set_aside):
 def test_points_of_other_scores_models_and_priors_are_refused(set_aside, fitted, tmp_path):
     point = set_aside.choose_operating_point(max_fpr=0.1)
     at_one_tau = set_aside.choose_operating_point(X_CAL, Y_CAL, max_fpr=0.1, tau=3.0)
-    share = set_aside.predict_proba(X_CAL)[:, 0]
     others = [
         fitted.choose_operating_point(X_CAL, Y_CAL, max_fpr=0.1),
-        cw.choose_operating_point(Y_CAL == "ill", share, max_fpr=0.1),
         cw.choose_operating_point(Y_CAL == "ill", set_aside.rare_log_odds(X_CAL), max_fpr=0.1),
         replace(point, tau=3.0),
+        0.3,
     ]
     for other in others:
         with pytest.raises(InputError, match="at must be a point that this model's choose_"):
@@ -163,10 +151,9 @@ def test_too_few_rows_for_a_promise(fitted):
         point = fitted.choose_operating_point(X_CAL[rows], Y_CAL[rows], max_fpr=0.01)
     assert point.threshold < inf
     assert point.false_positives == 0
+    rule = {"min_tpr": 0.95, "confidence": 0.9}
     with pytest.warns(UserWarning, match="needs at least 45 positives, got 40"):
-        point = fitted.choose_operating_point(
-            X_CAL[rows], Y_CAL[rows], min_tpr=0.95, confidence=0.9
-        )
+        point = fitted.choose_operating_point(X_CAL[rows], Y_CAL[rows], **rule)
     assert point.threshold == -inf
     assert set(fitted.predict(NEW, at=point)) == {"ill"}
 
@@ -187,8 +174,8 @@ def test_a_cost_ratio(fitted):
     assert dear.prevalence == 0.5
 
 
-@pytest.mark.parametrize("tau", [0.0, 3.0])
-def test_a_threshold_at_one_lambda(fitted, tau):
+def test_a_threshold_at_one_lambda(fitted):
+    tau = 1.0
     point = fitted.choose_operating_point(X_CAL, Y_CAL, max_fpr=0.05, tau=tau)
     assert point.tau == tau
     score = fitted.score_samples(NEW, tau)
@@ -220,10 +207,9 @@ def test_a_lambda_at_the_threshold_zero(fitted):
 
 
 def test_no_lambda_keeps_the_rate(fitted):
+    rule = {"min_tpr": 0.9999, "confidence": 0.01}
     with pytest.warns(UserWarning, match="no tau in"):
-        point = fitted.choose_operating_point(
-            X_CAL, Y_CAL, min_tpr=0.9999, by="lambda", confidence=0.01
-        )
+        point = fitted.choose_operating_point(X_CAL, Y_CAL, by="lambda", **rule)
     assert point.threshold == -inf
     assert point.note.startswith("no tau in [0, 3] keeps TPR >= 0.9999")
     with pytest.warns(UserWarning, match="needs at least 299 negatives"):
@@ -234,22 +220,18 @@ def test_no_lambda_keeps_the_rate(fitted):
 
 WRONG = [
     ({"max_fpr": 0.1, "min_tpr": 0.9}, "exactly one of max_fpr, min_tpr, cost_ratio"),
-    ({}, "exactly one of max_fpr, min_tpr, cost_ratio"),
     ({"max_fpr": 2}, "max_fpr must .* 0 and 1, got 2"),
     ({"max_fpr": 0.1, "confidence": 1.0}, "confidence must .* 0 and 1"),
     ({"max_fpr": 0.1, "by": "tau"}, "by must be .* got 'tau'"),
     ({"by": "lambda"}, "exactly one of max_fpr, min_tpr"),
     ({"by": "lambda", "max_fpr": 0.1, "tau": 1.0}, "goes without tau and cost_ratio"),
-    ({"by": "lambda", "max_fpr": 0.1, "cost_ratio": 3}, "goes without tau and cost_ratio"),
     ({"by": "lambda", "max_fpr": 0.1, "confidence": None}, "and with confidence"),
     ({"max_fpr": 0.1, "tau": 9.0}, r"tau must be in \[0, 3\]"),
     ({"max_fpr": 0.1, "y": None}, "X and y go together"),
     ({"max_fpr": 0.1, "tau": 1.0, "X": None, "y": None}, "one lambda needs rows X and y"),
     ({"max_fpr": 0.1, "y": np.where(Y_CAL == "ill", "dead", Y_CAL)}, r"\['ill', 'well'\], .*dead"),
     ({"max_fpr": 0.1, "y": np.full(2000, "well")}, r"only \['well'\] \(2000 rows\)"),
-    ({"max_fpr": 0.1, "y": np.full(2000, "well", object)}, r"only \['well'\]"),
     ({"max_fpr": 0.1, "y": Y_CAL[:-1]}, "inconsistent numbers of samples"),
-    ({"max_fpr": 0.1, "y": [None, *Y_CAL[1:]]}, "y .* row 0"),
 ]
 
 
@@ -259,9 +241,7 @@ def test_wrong_rules_and_rows_are_refused(fitted, rules, words):
         fitted.choose_operating_point(**{"X": X_CAL, "y": Y_CAL, **rules})
 
 
-def test_wrong_uses_are_refused(fitted):
-    with pytest.raises(InputError, match="at must be a point"):
-        fitted.predict(NEW, at=0.3)
+def test_what_a_model_has_not_is_refused():
     fixed = cw.VSClassifier(**FAST).fit(X, Y)
     with pytest.raises(InputError, match="lambda can be chosen if it was drawn"):
         fixed.choose_operating_point(X_CAL, Y_CAL, max_fpr=0.1, by="lambda")
@@ -284,15 +264,11 @@ def test_groups_take_the_exactness_from_a_promise():
 def test_models_of_other_seeds_refuse_a_point_also_without_recalibration():
     one = {**FAST, "n_members": 1, "trees": 0}  # nothing is left out, so nothing is recalibrated
     first = cw.LCTClassifier(**one).fit(X, Y)
-    others = [
-        cw.LCTClassifier(**{**one, "random_state": 1}).fit(X, Y),
-        cw.VSClassifier(**one).fit(X, Y),
-    ]
     point = first.choose_operating_point(X_CAL, Y_CAL, max_fpr=0.05)
     assert cw.LCTClassifier(**one).fit(X, Y).predict(NEW[:5], at=point).shape == (5,)  # the same
-    for other in others:
-        with pytest.raises(InputError, match="at must be a point that this model's"):
-            other.predict(NEW[:5], at=point)
+    other = cw.LCTClassifier(**{**one, "random_state": 1}).fit(X, Y)
+    with pytest.raises(InputError, match="at must be a point that this model's"):
+        other.predict(NEW[:5], at=point)
 
 
 def test_a_rate_that_no_threshold_keeps_is_told(fitted):

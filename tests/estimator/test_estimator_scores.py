@@ -64,12 +64,11 @@ def by_hand(network, family, x, lams, counts, oversampling):
 @pytest.mark.parametrize(
     ("family", "counts", "oversampling"),
     [
-        (LCT, (95.0, 5.0), (1.0, 1.0)),
         (LCT, (5.0, 95.0), (3.0, 1.0)),
         (VS, (900.0, 13.5), (1.0, 2.5)),
         (MANY, (60.0, 30.0, 10.0), (1.0, 1.0, 4.0)),
     ],
-    ids=["lct", "rare first", "vs", "three classes"],
+    ids=["lct", "vs", "three classes"],
 )
 @pytest.mark.parametrize("hidden", [(7, 6), ()])
 def test_the_readout_is_the_mean_over_lambdas(family, counts, oversampling, hidden):
@@ -97,9 +96,6 @@ def test_the_readout_of_logits_is_the_network_at_each_lambda():
         for number, lam in enumerate(lams):
             found = network.features(x).double() @ weight[number].T + bias[number]
             np.testing.assert_allclose(found, network(x, lam), atol=1e-5)
-    behind = condition(MLP(3), LCT, at="logits")
-    with pytest.raises(InputError, match="FiLM before the last layer"):
-        Member(behind, LCT, (95.0, 5.0), (1.0, 1.0)).logit_readout([0.0])
 
 
 @pytest.mark.parametrize("family", [LCT, VS], ids=["lct", "vs"])
@@ -143,7 +139,7 @@ class Convolved(nn.Module):
 
 
 @pytest.mark.parametrize("kind", ["layered", "linear", "other"])
-@pytest.mark.parametrize("n", [1, 3, 511, 512, 1300])
+@pytest.mark.parametrize("n", [1, 512, 1300])
 def test_a_reader_is_a_loop_over_members(kind, n):
     if kind == "other":
         torch.manual_seed(0)
@@ -209,21 +205,15 @@ def test_a_tau_that_was_not_drawn_is_refused(fitted):
         fixed.score_samples(X, tau=2)
 
 
-@pytest.mark.parametrize("kind", [cw.LCTClassifier, cw.VSClassifier])
-def test_methods_agree(kind):
-    estimator = kind(**FAST).fit(X, Y)
-    odds, probability = estimator.decision_function(X), estimator.predict_proba(X)
-    assert odds.shape == (500,)
+def test_methods_agree(fitted):
+    odds, probability = fitted.decision_function(X), fitted.predict_proba(X)
     np.testing.assert_allclose(probability[:, 1], expit(odds), rtol=1e-12)
     np.testing.assert_allclose(probability.sum(1), 1, rtol=1e-12)
-    np.testing.assert_allclose(np.exp(estimator.predict_log_proba(X)), probability, rtol=1e-9)
-    assert np.array_equal(estimator.predict(X), (odds > 0).astype(int))
-    assert roc_auc_score(Y, odds) == roc_auc_score(Y, probability[:, 1])
+    np.testing.assert_allclose(np.exp(fitted.predict_log_proba(X)), probability, rtol=1e-9)
+    assert np.array_equal(fitted.predict(X), (odds > 0).astype(int))
 
 
-@pytest.mark.parametrize(
-    ("rare", "other"), [("a", "b"), ("b", "a"), (True, False), (False, True), (0, 1), (-1.0, 5.0)]
-)
+@pytest.mark.parametrize(("rare", "other"), [("a", "b"), (True, False), (-1.0, 5.0)])
 def test_the_rare_class_is_the_positive_one_wherever_it_stands(rare, other):
     labels = np.where(Y == 1, rare, other)
     estimator = cw.LCTClassifier(**FAST).fit(X, labels)
@@ -235,7 +225,6 @@ def test_the_rare_class_is_the_positive_one_wherever_it_stands(rare, other):
     column = estimator.predict_proba(X)[:, int(second)]
     assert column.mean() == pytest.approx(Y.mean(), abs=0.04)
     assert roc_auc_score(Y, estimator.score_samples(X)) > 0.85  # always of the rare one
-    assert roc_auc_score(Y, estimator.score_samples(X, tau=0.0)) > 0.85
     point = estimator.choose_operating_point(X, labels, max_fpr=0.1, confidence=None)
     called = estimator.predict(X, at=point)
     assert np.mean(called[Y == 0] == rare) == point.fpr <= 0.1
@@ -248,12 +237,9 @@ def test_a_prior_shifts_log_odds_by_the_closed_form(rare):
     estimator = cw.LCTClassifier(**FAST).fit(X, labels)
     before = estimator.decision_function(X)
     after = estimator.set_params(prior=0.3).decision_function(X)
-    sign = 1 if rare == 1 else -1
+    sign, by_class = (1, [0.7, 0.3]) if rare == 1 else (-1, [0.3, 0.7])
     np.testing.assert_allclose(after - before, sign * (logit(0.3) - logit(Y.mean())), rtol=1e-9)
-    by_class = [0.7, 0.3] if rare == 1 else [0.3, 0.7]
     np.testing.assert_allclose(estimator.set_params(prior=by_class).decision_function(X), after)
-    asked = cw.LCTClassifier(**FAST, prior=0.3).fit(X, labels)
-    np.testing.assert_array_equal(asked.decision_function(X), after)
     own = estimator.set_params(prior=Y.mean()).decision_function(X)
     np.testing.assert_allclose(own, before, atol=1e-12)
 
