@@ -72,12 +72,9 @@ def test_the_positive_class_stays_where_it_has_become_the_frequent_one(place):
 
 
 def test_all_rows_and_tables_in_the_data_folder(place, monkeypatch):
-    assert (
-        metrics(place, f"table:{place / 'people.csv'}", "m-table", "--all-rows")["n_positive"] == 30
-    )
-    assert metrics(place, "table:people.csv", "m-table", "--data-dir", place)["n_positive"] < 30
     monkeypatch.setenv("CURVEWISE_DATA", str(place))
     assert metrics(place, "table:people.csv", "m-table")["n_positive"] < 30
+    assert metrics(place, "table:people.csv", "m-table", "--all-rows")["n_positive"] == 30
 
 
 def test_a_table_without_the_column_of_groups(place, tmp_path):
@@ -96,10 +93,8 @@ def test_training_rows_among_those_of_a_table_are_told(place):
     assert "test samples" in out
     assert err == ""
     out, err = measured(place, source, "m-table", "--all-rows")
-    assert "test samples" not in out
-    assert "all rows" in out
+    assert "samples, all rows" in out
     assert err.startswith("curvewise: warning: with --all-rows training rows of the model are amo")
-    assert err.count("\n") == 1
     copy = place / "copy.csv"  # a file is known by what is in it
     copy.write_bytes((place / "people.csv").read_bytes())
     assert "training rows" in measured(place, f"table:{copy}", "m-table", "--all-rows")[1]
@@ -111,9 +106,8 @@ def test_a_file_that_was_never_trained_on_says_which_rows_are_used(place, tmp_pa
     frame = pd.read_csv(place / "people.csv")
     frame.assign(age=frame["age"] + 1).to_csv(tmp_path / "new.csv", index=False)
     source = f"table:{tmp_path / 'new.csv'}"
-    for more in ((), ("--json",), ("--seed", "8")):
+    for seed, more in ((7, ["--json"]), (8, ["--seed", "8"])):
         _, err = measured(place, source, "m-table", *more)
-        seed = "8" if "8" in more else "7"
         assert err == (
             f"curvewise: measured on 60 rows, the test part of new.csv by seed {seed}; the model "
             "was trained on other data, so --all-rows may take all 300\n"

@@ -12,7 +12,6 @@ from command_line import command, done
 from curvewise.data import image_files as images
 from curvewise.data.image_files import decoded_batches, find_images
 from curvewise.models.predict import Scorer, predict, score_images
-from curvewise.training.model import NetworkSpec
 
 
 def noise(path, seed, shape=(31, 45, 3), low=0):
@@ -88,11 +87,7 @@ def test_broken_images_keep_their_row_without_a_score(trained, tmp_path):
     ended = command("predict", tmp_path / "in", "--model", trained / "model", "--out", out)
     assert ended.code == 0
     assert ended.err.startswith("curvewise: warning: 2 of 3 images unreadable: ")
-    assert ended.err.count("\n") == 1
-    assert f"{tmp_path / 'in' / 'a.png'} (the file is empty)" in ended.err
-    assert str(tmp_path / "in" / "c.jpg") in ended.err
     rows = [line.split(",") for line in out.read_text().splitlines()]
-    assert rows[0] == ["path", "score", "positive", "class", "note"]
     assert rows[1] == [str(tmp_path / "in" / "a.png"), "", "", "", "the file is empty"]
     assert rows[2][0] == str(good)
     assert float(rows[2][1]) == pytest.approx(_alone(trained, good), rel=1e-5)
@@ -107,7 +102,7 @@ def _alone(trained, path):
     return score_images(scorer, [path])["score"][0]
 
 
-@pytest.mark.parametrize("count", [1, 2, 5, 100])
+@pytest.mark.parametrize("count", [1, 5, 100])
 def test_batches_hold_a_few_images_and_lose_no_place(trained, tmp_path, monkeypatch, count):
     files = [noise(tmp_path / f"{i}.png", i) for i in range(9)]
     for i in (0, 4, 5, 8):
@@ -115,9 +110,8 @@ def test_batches_hold_a_few_images_and_lose_no_place(trained, tmp_path, monkeypa
     monkeypatch.setattr(images, "MOST_IMAGES", count)
     batches = list(decoded_batches(files, (3, 16, 16)))
     assert max(len(reasons) for _, reasons in batches) == min(count, 9)
-    assert [bool(reason) for _, reasons in batches for reason in reasons] == [
-        i in (0, 4, 5, 8) for i in range(9)
-    ]
+    unread = [bool(reason) for _, reasons in batches for reason in reasons]
+    assert unread == [i in (0, 4, 5, 8) for i in range(9)]
     monkeypatch.setattr(images, "MOST_IMAGES", 256)
     monkeypatch.setattr(images, "BATCH_BYTES", count * 3 * 16 * 16)
     seen = []
@@ -125,15 +119,14 @@ def test_batches_hold_a_few_images_and_lose_no_place(trained, tmp_path, monkeypa
     with pytest.warns(UserWarning, match="4 of 9 images unreadable"):
         frame = score_images(scorer, files, lambda *step: seen.append(step))
     assert seen == [("scoring images", min(9, done), 9) for done in range(count, 9 + count, count)]
-    for i, file in enumerate(files):
-        if i in (0, 4, 5, 8):
-            assert pd.isna(frame["score"][i])
-            assert frame["note"][i] == "the file is empty"
-        else:
-            assert frame["score"][i] == pytest.approx(_alone(trained, file), rel=1e-4, abs=1e-5)
+    assert (
+        frame["score"].isna().tolist() == (frame["note"] == "the file is empty").tolist() == unread
+    )
+    for i in (1, 2, 3, 6, 7):
+        assert frame["score"][i] == pytest.approx(_alone(trained, files[i]), rel=1e-4, abs=1e-5)
 
 
-@pytest.mark.parametrize(("size", "most"), [(16, 256), (600, 7), (3000, 1)])
+@pytest.mark.parametrize(("size", "most"), [(16, 256), (600, 7)])
 def test_the_larger_the_images_the_smaller_the_batch(tmp_path, monkeypatch, size, most):
     monkeypatch.setattr(images, "decode", lambda _, size, channels: np.zeros((3, size, size), "u1"))
     batches = decoded_batches([tmp_path] * (most + 1), (3, size, size))
@@ -183,10 +176,8 @@ def test_images_are_found_in_the_order_of_their_names(tmp_path):
         (tmp_path / name).touch()
     found = [str(path.relative_to(tmp_path)) for path in find_images([tmp_path])]
     assert found == ["a.png", "b.JPG", "c/a.tiff", "c/z.webp"]
-    odd = tmp_path / "note.txt"
-    assert find_images([tmp_path / "b.JPG", tmp_path / "c"])[0] == tmp_path / "b.JPG"
     with pytest.raises(cw.InputError, match=r"trained on images .*note\.txt"):
-        find_images([odd])
+        find_images([tmp_path / "note.txt"])
     strange = tmp_path / "photo.dat"
     strange.touch()
     assert find_images([strange]) == [strange]  # named by the user, so meant
@@ -196,8 +187,6 @@ def test_settings_of_a_scorer(trained):
     model = cw.load(trained / "model" / "model.safetensors")
     assert Scorer(model).threshold.value == 0
     assert Scorer(model, threshold=-1.5).threshold.value == -1.5
-    with pytest.raises(cw.InputError, match=r"give --calibrated too, got 0\.1"):
-        Scorer(model, prior=0.1)
     assert Scorer(model, tau=1.0).lam.tolist() == [[1.0]]
     assert Scorer(model, tau=3.0, rule={"max_fpr": 0.5}).lam.tolist() == [[3.0]]  # its own lambda
     model.record.pop("test_roc")
@@ -212,13 +201,9 @@ def test_settings_of_a_scorer(trained):
 
 
 def test_a_model_of_features_has_no_images_to_read(trained, tmp_path):
-    model = cw.load(trained / "model" / "model.safetensors")
-    assert model.spec == NetworkSpec("small-cnn", (3, 16, 16))
-    assert command("train", "digits:3", "--out", tmp_path / "d", "--set", "epochs=1").code == 0
+    done("train", "digits:3", "--out", tmp_path / "d", "--set", "epochs=1")
     ended = command("predict", trained / "parts", "--model", tmp_path / "d")
-    assert ended.code == 2
     assert "this model takes 64 numbers a sample, as digits:3 has them: give an .npz" in ended.err
-    assert "curvewise embed" in ended.err
 
 
 @pytest.mark.parametrize("array", ["x", "x_test"])
@@ -240,15 +225,12 @@ def test_a_model_of_arrays_predicts_arrays(tmp_path, array):
     known = cw.load(model / "model.safetensors").scores(new)
     np.testing.assert_allclose(found["score"], known, rtol=1e-5, atol=1e-6)
     for wrong, message in (
-        ({"x": new[:, :2]}, "samples of shape (3,), got (2,)"),
-        ({"x": new[:0]}, "x of wrong.npz must have a row or more"),
-        ({"x": np.full((2, 3), np.nan)}, "x of wrong.npz must be finite, got nan in row 0"),
-        ({"x_train": new}, "an array x or x_test, got x_train"),
+        (new[:, :2], "samples of shape (3,), got (2,)"),
+        (new[:0], "x of wrong.npz must have a row or more"),
+        (np.full((2, 3), np.nan), "x of wrong.npz must be finite, got nan in row 0"),
     ):
-        np.savez(tmp_path / "wrong.npz", **wrong)
-        ended = command("predict", tmp_path / "wrong.npz", "--model", model)
-        assert (ended.code, ended.err.count("\n")) == (2, 1)
-        assert message in ended.err
+        np.savez(tmp_path / "wrong.npz", x=wrong)
+        assert message in command("predict", tmp_path / "wrong.npz", "--model", model).err
 
 
 def test_thresholds_are_those_of_choose_operating_point(trained):
