@@ -11,8 +11,6 @@ import torch
 from sklearn.datasets import make_classification
 from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import GridSearchCV, StratifiedKFold
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import curvewise as cw
@@ -101,10 +99,7 @@ def test_threads_are_set_for_a_fit_and_put_back(fitted):
     np.testing.assert_allclose(two.predict_proba(X), fitted.predict_proba(X), atol=1e-4)
 
 
-def test_tools_of_scikit_learn(fitted):
-    pipeline = make_pipeline(StandardScaler(), cw.LCTClassifier(**FAST)).fit(X, Y)
-    # Quantiles do not care for units.
-    np.testing.assert_allclose(pipeline.predict_proba(X), fitted.predict_proba(X), atol=1e-3)
+def test_a_grid_is_searched():
     search = GridSearchCV(
         cw.LCTClassifier(**{**FAST, "n_members": 3}),
         {"weight_decay": [0.1, 40.0]},  # the latter leaves nothing of any weight

@@ -241,12 +241,7 @@ def test_wrong_rules_and_rows_are_refused(fitted, rules, words):
         fitted.choose_operating_point(**{"X": X_CAL, "y": Y_CAL, **rules})
 
 
-def test_what_a_model_has_not_is_refused():
-    fixed = cw.VSClassifier(**FAST).fit(X, Y)
-    with pytest.raises(InputError, match="lambda can be chosen if it was drawn"):
-        fixed.choose_operating_point(X_CAL, Y_CAL, max_fpr=0.1, by="lambda")
-    with pytest.raises(InputError, match="fixed loss, so no tau can be chosen"):
-        fixed.choose_operating_point(X_CAL, Y_CAL, max_fpr=0.1, tau=1.0)
+def test_without_rows_held_out_some_must_be_given():
     alone = cw.LCTClassifier(**{**FAST, "n_members": 1}).fit(X, Y)
     with pytest.raises(InputError, match="held no rows out, so X and y must be given"):
         alone.choose_operating_point(max_fpr=0.1)

@@ -13,7 +13,7 @@ from torch import nn
 import curvewise as cw
 from curvewise.base.errors import InputError
 from curvewise.estimator import ensemble, fitting
-from curvewise.estimator.ensemble import Member, Reader, fit_recalibration, prior_shift
+from curvewise.estimator.ensemble import Member, Reader, fit_recalibration
 from curvewise.estimator.fitting import take_in_scale
 from curvewise.networks.architectures import MLP
 from curvewise.networks.conditioning import condition
@@ -203,6 +203,8 @@ def test_a_tau_that_was_not_drawn_is_refused(fitted):
     assert fixed.score_samples(X).shape == (500,)
     with pytest.raises(InputError, match="fixed loss, so no tau can be chosen, got 2"):
         fixed.score_samples(X, tau=2)
+    with pytest.raises(InputError, match="lambda can be chosen if it was drawn"):
+        fixed.choose_operating_point(X, Y, max_fpr=0.1, by="lambda")
 
 
 def test_methods_agree(fitted):
@@ -242,17 +244,6 @@ def test_a_prior_shifts_log_odds_by_the_closed_form(rare):
     np.testing.assert_allclose(estimator.set_params(prior=by_class).decision_function(X), after)
     own = estimator.set_params(prior=Y.mean()).decision_function(X)
     np.testing.assert_allclose(own, before, atol=1e-12)
-
-
-def test_the_shift_of_many_classes():
-    shift = prior_shift([0.2, 0.3, 0.5], [50, 30, 20])
-    posterior = np.log([[0.6, 0.3, 0.1]])
-    expected = np.array([0.6 * 0.2 / 0.5, 0.3 * 0.3 / 0.3, 0.1 * 0.5 / 0.2])
-    np.testing.assert_allclose(
-        np.exp(log_softmax(posterior + shift, axis=1)[0]), expected / expected.sum()
-    )
-    with pytest.raises(InputError, match=r"prior must hold 3 probabilities .*, got 0\.5"):
-        prior_shift(0.5, [50, 30, 20])
 
 
 @pytest.mark.parametrize("weighted", [False, True])
@@ -298,12 +289,6 @@ def test_recalibration_keeps_the_order_and_believes_few_rows_little():
         none = fit_recalibration(held, codes)
         assert none.slope == 1
         assert not none.offset.any()
-
-
-def test_an_estimator_ranks_as_before_its_recalibration(fitted):
-    raw = fitted.ensemble_.scores(fitted.inputs_.blocks(X))
-    order = np.argsort(raw[:, 1] - raw[:, 0], kind="stable")
-    assert (np.diff(fitted.decision_function(X)[order]) >= 0).all()
 
 
 def simulated(n, seed):
@@ -354,16 +339,16 @@ def test_many_classes():
     kept = cw.subsample_long_tail(y, 10, seed=0)
     estimator = cw.LCTClassifier(3, hidden=(32,), steps=150, random_state=0).fit(x[kept], y[kept])
     probability = estimator.predict_proba(x_test)
-    assert probability.shape == (len(x_test), 10)
     np.testing.assert_allclose(probability.sum(1), 1, rtol=1e-12)
     assert roc_auc_score(y_test, probability, multi_class="ovr") > 0.97
     assert np.mean(estimator.predict(x_test) == y_test) > 0.8
     odds = estimator.decision_function(x_test)
-    assert odds.shape == (len(x_test), 10)
     np.testing.assert_allclose(expit(odds), probability, rtol=1e-6, atol=1e-12)
     np.testing.assert_allclose(np.exp(estimator.predict_log_proba(x_test)), probability, rtol=1e-9)
     rarest = np.argmin(np.bincount(y[kept]))
     assert roc_auc_score(y_test == rarest, estimator.score_samples(x_test)) > 0.95
+    with pytest.raises(InputError, match=r"prior must hold 10 probabilities .*, got 0\.5"):
+        estimator.set_params(prior=0.5).predict_proba(x_test)
     even = estimator.set_params(prior=[0.1] * 10)
     shift = np.log(0.1) - np.log(np.bincount(y[kept]) / len(kept))
     expected = log_softmax(np.log(probability) + shift, axis=1)

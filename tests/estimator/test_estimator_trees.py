@@ -20,9 +20,12 @@ FOLD = held_out(Y, 3, seed=0)
 FAST = {"n_members": 6, "steps": 40, "hidden": (8,), "learning_rate": 0.02, "random_state": 0}
 
 
+WEIGHT = RNG.uniform(0.2, 3, 300)
+
+
 @pytest.fixture(scope="module")
 def grown():
-    return grow_trees(Rows(X, Y), FOLD, 30, seed=5)
+    return grow_trees(Rows(X, Y, WEIGHT), FOLD, 30, seed=5)
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +38,7 @@ def log_odds(scores):
 
 
 def test_scores_are_those_of_scikit_learns_trees(grown):
-    model = ExtraTreesClassifier(30, random_state=5).fit(X, Y)
+    model = ExtraTreesClassifier(30, random_state=5).fit(X, Y, WEIGHT)
     expected = np.log(model.predict_proba(X) + 1e-3)
     np.testing.assert_allclose(grown.scores(X), expected, atol=1e-12)
 
@@ -43,25 +46,10 @@ def test_scores_are_those_of_scikit_learns_trees(grown):
 def test_rows_are_judged_by_trees_that_never_saw_them(grown):
     for left in range(3):
         kept, rows = left != FOLD, left == FOLD
-        model = ExtraTreesClassifier(10, random_state=6 + left).fit(X[kept], Y[kept])
+        model = ExtraTreesClassifier(10, random_state=6 + left)
+        model.fit(X[kept], Y[kept], WEIGHT[kept])
         expected = np.log(model.predict_proba(X[rows]) + 1e-3)
         np.testing.assert_allclose(grown.out_of_fold[rows], expected, atol=1e-12)
-    other = Y.copy()
-    other[FOLD == 1] = 1 - other[FOLD == 1]
-    again = grow_trees(Rows(X, other), FOLD, 30, seed=5)
-    assert np.array_equal(again.out_of_fold[FOLD == 1], grown.out_of_fold[FOLD == 1])
-    assert not np.array_equal(again.out_of_fold[FOLD == 0], grown.out_of_fold[FOLD == 0])
-
-
-def test_weights_of_rows_reach_the_trees():
-    weight = np.where(X[:, 2] > 0, 1.0, 1e-6)
-    flipped = np.where(X[:, 2] > 0, Y, 1 - Y)  # only where nothing counts
-    made = [grow_trees(Rows(X, labels, weight), FOLD, 60, seed=0) for labels in (Y, flipped)]
-    there = X[:, 2] > 0
-    for trees in made:
-        assert roc_auc_score(Y[there], log_odds(trees.scores(X[there]))) > 0.99
-    unweighted = grow_trees(Rows(X, flipped), FOLD, 60, seed=0)
-    assert roc_auc_score(Y[~there], log_odds(unweighted.scores(X[~there]))) < 0.1
 
 
 def test_threads_do_not_change_a_bit(grown):

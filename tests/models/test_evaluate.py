@@ -71,12 +71,6 @@ def test_the_positive_class_stays_where_it_has_become_the_frequent_one(place):
     assert np.bincount(y).tolist() == [6, 2]
 
 
-def test_all_rows_and_tables_in_the_data_folder(place, monkeypatch):
-    monkeypatch.setenv("CURVEWISE_DATA", str(place))
-    assert metrics(place, "table:people.csv", "m-table")["n_positive"] < 30
-    assert metrics(place, "table:people.csv", "m-table", "--all-rows")["n_positive"] == 30
-
-
 def test_a_table_without_the_column_of_groups(place, tmp_path):
     frame = pd.read_csv(place / "people.csv").drop(columns="patient")
     frame.to_csv(tmp_path / "people.csv", index=False)
@@ -87,9 +81,10 @@ def test_a_table_without_the_column_of_groups(place, tmp_path):
     assert metrics(place, source, "m-table", "--all-rows")["n_positive"] == 30
 
 
-def test_training_rows_among_those_of_a_table_are_told(place):
+def test_training_rows_among_those_of_a_table_are_told(place, monkeypatch):
     source = f"table:{place / 'people.csv'}"
-    out, err = measured(place, source, "m-table")
+    monkeypatch.setenv("CURVEWISE_DATA", str(place))
+    out, err = measured(place, "table:people.csv", "m-table")
     assert "test samples" in out
     assert err == ""
     out, err = measured(place, source, "m-table", "--all-rows")
@@ -142,9 +137,7 @@ def test_other_sources_say_so_too(place):
 def test_the_table_and_the_files_of_an_evaluation(place, tmp_path):
     source = f"table:{place / 'people.csv'}"
     rules = ("--threshold", "0.5", "--min-tpr", "0.5", "--prevalence", "0.01")
-    printed = done(
-        "evaluate", source, "--model", place / "m-table", "--out", tmp_path / "again", *rules
-    )
+    printed, _ = measured(place, source, "m-table", "--out", tmp_path / "again", *rules)
     for part in ("AUC", "at threshold", "chosen on these data", "at prevalence 0.0100"):
         assert part in printed
     files = sorted(path.name for path in (tmp_path / "again").iterdir())

@@ -233,23 +233,6 @@ def test_a_model_of_arrays_predicts_arrays(tmp_path, array):
         assert message in command("predict", tmp_path / "wrong.npz", "--model", model).err
 
 
-def test_thresholds_are_those_of_choose_operating_point(trained):
-    model = cw.load(trained / "model" / "model.safetensors")
-    rng = np.random.default_rng(0)
-    y = rng.random(60) < 0.3
-    score = np.round(rng.normal(size=60) + y, 1)
-    curve = cw.roc_curve(y, score)
-    model.record["test_roc"] = {
-        "fpr": curve.fpr.tolist(), "tpr": curve.tpr.tolist(),
-        "thresholds": [None, *curve.thresholds[1:].tolist()],
-    }  # fmt: skip
-    for rate in (0.0, 0.01, 0.1, 0.33, 0.5, 0.9, 1.0):
-        for rule in ("max_fpr", "min_tpr"):
-            point = cw.choose_operating_point(y, score, **{rule: rate})
-            found = Scorer(model, rule={rule: rate}).threshold.value
-            assert found == point.threshold, (rule, rate)
-
-
 def test_ctrl_c_writes_nothing(trained, tmp_path, monkeypatch):
     def interrupted(path, size, channels):
         raise KeyboardInterrupt
