@@ -3,7 +3,6 @@
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from reprlib import repr as brief
 from typing import Any, Self
@@ -12,7 +11,7 @@ import numpy as np
 from joblib import effective_n_jobs  # type: ignore[import-untyped]
 from scipy.special import expit, log_softmax, logsumexp, softmax
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils import check_consistent_length, check_random_state
+from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import nn
 
@@ -26,8 +25,8 @@ from curvewise.estimator.inputs import (
     Inputs,
     Rows,
     as_given,
-    checked_labels,
     inputs_for,
+    known_labels,
     split_off,
 )
 from curvewise.roc.operating import (
@@ -154,7 +153,7 @@ class FamilyClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[mis
         if len(out):
             self.calibration_scores_ = self.ensemble_.scores(self.inputs_.blocks(aside.x))
 
-    def _threads(self) -> AbstractContextManager[None]:
+    def _threads(self) -> Any:
         return torch_threads(max(1, int(effective_n_jobs(self.n_jobs))))
 
     @property
@@ -326,12 +325,14 @@ class FamilyClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[mis
         rules["confidence"] = confidence if cost_ratio is None else None
         if X is None:
             point = self._point_of_fit(rare, cost_ratio=cost_ratio, **rules)
-        elif by == "lambda":
-            point = self._point_of_tau(X, self._rare_labels(X, y), **rules)
         else:
-            labels, score = self._rare_labels(X, y), self._rare_scores(X, tau)
-            point = choose_operating_point(labels, score, cost_ratio=cost_ratio, **rules)
-            point = replace(point, tau=tau)
+            labels = known_labels(X, y, self.classes_) == self.classes_[rare]
+            if by == "lambda":
+                point = self._point_of_tau(X, labels, **rules)
+            else:
+                score = self._rare_scores(X, tau)
+                point = choose_operating_point(labels, score, cost_ratio=cost_ratio, **rules)
+                point = replace(point, tau=tau)
         if np.isfinite(point.threshold):
             point = replace(point, note=point.note or UNPROMISED)
         elif cost_ratio is None:
@@ -384,20 +385,8 @@ class FamilyClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[mis
         point = operating_point(labels, scores[:, place], threshold, prevalence=prevalence)
         return replace(point, confidence=confidence, note=note, tau=float(taus[place]))
 
-    def _rare_labels(self, X: Any, y: Any) -> Array:
-        """Return for each row 1 if it is of the rare class, else 0."""
-        labels = checked_labels(y)
-        unknown = np.setdiff1d(labels, self.classes_)[:3].tolist()
-        require(not unknown, f"y must hold {self.classes_.tolist()}, got {unknown}")
-        names = np.unique(labels).tolist()
-        one = f"y must hold both classes, got only {names[:1]} ({len(labels)} rows)"
-        require(len(names) == 2, one)
-        check_consistent_length(X, labels)
-        return np.asarray(labels == self.positive_class_, np.int64)
-
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = True
-        tags.input_tags.string = True
-        tags.input_tags.categorical = True
+        kinds = {"allow_nan": True, "string": True, "categorical": True}
+        tags.input_tags = replace(tags.input_tags, **kinds)
         return tags

@@ -254,6 +254,17 @@ def checked_labels(y: Any) -> Array:
     return labels
 
 
+def known_labels(x: Any, y: Any, classes: Array) -> Array:
+    """Return the labels (n,) of rows x, checked to hold both classes and no other."""
+    labels = checked_labels(y)
+    unknown = np.setdiff1d(labels, classes)[:3].tolist()
+    require(not unknown, f"y must hold {classes.tolist()}, got {unknown}")
+    one = f"y must hold both classes, got only {labels[:1].tolist()} ({len(labels)} rows)"
+    require(len(np.unique(labels)) == 2, one)
+    check_consistent_length(x, labels)
+    return labels
+
+
 def _require_every_row(name: str, values: Array) -> None:
     """Raise for the first row without a label or group."""
     missing = np.flatnonzero(pd.isna(values))
