@@ -17,7 +17,6 @@ from curvewise.figures.curves import (
     plot_roc as plot_roc,
 )
 from curvewise.figures.frames import plot_spread as plot_spread
-from curvewise.figures.landscapes import plot_landscape as plot_landscape
 from curvewise.losses.baselines import (
     AUCMarginLoss as AUCMarginLoss,
     FocalLoss as FocalLoss,
@@ -46,6 +45,7 @@ from curvewise.networks.conditioning import (
     condition as condition,
 )
 from curvewise.networks.registry import build_network as build_network
+from curvewise.paper.loss_figures import plot_landscape as plot_landscape
 from curvewise.report.page_scores import write_report as write_report
 from curvewise.roc.curve import (
     RocBand as RocBand,

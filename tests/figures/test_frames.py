@@ -15,7 +15,6 @@ from curvewise.figures.curves import bands
 from curvewise.figures.frames import boxes, distribution, fits, lines
 from curvewise.figures.landscapes import landscapes
 from curvewise.figures.sheets import COLORS, WIDTH
-from curvewise.losses.landscape import loss_landscape
 from curvewise.stats.variance import polynomial_fit
 
 RNG = np.random.default_rng(0)
@@ -44,13 +43,15 @@ POWERS = {"fpr": 1, "mean": 1, "minimum": 2, "maximum": 0.5, "lower": 1.5, "uppe
 BAND = DataFrame({name: FPR**power for name, power in POWERS.items()})
 SETTINGS = DataFrame({"omega": RNG.uniform(size=60), "tau": RNG.uniform(0, 3, 60), "tpr": 1.0})
 SETTINGS["auc"] = 0.9 - 0.1 * (SETTINGS["tau"] - 1) ** 2
+METRICS = {"auc": "AUC", "tpr": "TPR"}
 Y = np.arange(400) % 4 == 0
 SCORE = RNG.normal(size=400) + Y
 ROC = {f"a model of {name}": cw.roc_curve(Y, SCORE + RNG.normal(size=400)) for name in METHODS}
 CHOSEN = cw.choose_operating_point(Y, SCORE, max_fpr=0.2, confidence=0.9)
 ROC_BANDS = {"VS": cw.roc_band(list(ROC.values())), "VS + LCT": cw.roc_band(list(ROC.values())[:2])}
 AREAS = {f"pair {n}/{n + 1}": {"VS": RNG.uniform(size=9), "CE": [0.5]} for n in range(45)}
-LANDSCAPES = {f"tau = {tau}": loss_landscape(10, tau=tau, points=11) for tau in range(4)}
+Z = np.linspace(-5, 5, 11)
+LANDSCAPES = {f"tau = {tau}": (Z, Z - Z[:, None] + tau, Z[[0, -1]] + tau) for tau in range(4)}
 
 SHEETS = {
     "boxes": lambda: boxes(MODELS, x="beta", hue="method", xlabel="beta", **WORDS),
@@ -73,7 +74,7 @@ SHEETS = {
     "bands": lambda: bands(CURVES, panel="task", areas=MODELS, columns=2, **WORDS),
     "misses": lambda: bands(CURVES, panel="task", areas=MODELS, log=True, misses=True, **WORDS),
     "distribution": lambda: distribution(BAND, MODELS["auc"].dropna(), **WORDS),
-    "fits": lambda: fits(SETTINGS, x=["omega", "tau"], y={"auc": "AUC", "tpr": "TPR"}, **WORDS),
+    "fits": lambda: fits(SETTINGS, x=["omega", "tau"], y=METRICS, fit=polynomial_fit, **WORDS),
     "landscapes": lambda: landscapes(LANDSCAPES, **WORDS),
 }  # fmt: skip
 SINGLE = {
@@ -254,6 +255,15 @@ def test_bands_and_a_distribution_are_those_of_their_rows():
     for style, column in (("-", "mean"), ("-.", "maximum"), ("--", "minimum")):
         np.testing.assert_array_equal(drawn[style], BAND[column])
     assert [points[:, 1].tolist() for points in points_of(right)] == [MODELS["auc"][:2].tolist()]
+
+
+def test_landscapes_share_their_colours():
+    panels = SHEETS["landscapes"]().axes[:4]
+    assert [axes.get_title() for axes in panels] == list(LANDSCAPES)
+    ((low, high),) = {axes.collections[0].get_clim() for axes in panels}
+    assert -low == high >= 13
+    for axes, (_, _, ends) in zip(panels, LANDSCAPES.values(), strict=True):
+        np.testing.assert_array_equal(axes.get_lines()[0].get_ydata(), ends)
 
 
 def test_fits_are_those_of_each_setting_alone():

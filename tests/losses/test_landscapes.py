@@ -11,8 +11,8 @@ from scipy.optimize import brentq
 from scipy.special import expit
 
 from curvewise import InputError, break_even
-from curvewise.figures.landscapes import landscapes, plot_landscape
 from curvewise.losses.landscape import loss_landscape
+from curvewise.paper.loss_figures import plot_landscape
 
 SETTINGS = [
     {},
@@ -112,15 +112,6 @@ def test_a_reach_too_small_for_the_line_is_told():
     steep = plot_landscape(100, tau=3.0, gamma=0.5, reach=5.0)
     assert f"$z_1 = 10 z_0 + {30 * log(100):.3g}$" in steep.texts[0].get_text()
     assert not plot_landscape(10, tau=3.0, reach=5.0).texts  # 6.9 at z0 = 0, but 1.9 at -5
-
-
-def test_panels_share_their_colours():
-    found = {"a": loss_landscape(10), "b": loss_landscape(10, tau=3.0), "c": loss_landscape(10)}
-    panels = landscapes(found, columns=2, title="beta = 10").axes[:3]
-    assert [axes.get_title() for axes in panels] == ["a", "b", "c"]
-    limits = {axes.collections[0].get_clim() for axes in panels}
-    assert len(limits) == 1
-    assert next(iter(limits))[1] >= found["b"].limit
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from curvewise.paper.catalogue import EXPERIMENTS
 from curvewise.paper.experiment import Reading, results
 from curvewise.paper.page import write_page
 from curvewise.paper.profiles import Profile
-from curvewise.paper.running import read_data, show, write_data
+from curvewise.paper.running import read_data, read_record, show, write_data
 from curvewise.sweep.store import Store
 from curvewise.sweep.work import Problems
 
@@ -20,6 +20,10 @@ RESULTS = Path(__file__).parents[2] / "docs" / "results"
 DATA = RESULTS / "paper"
 EVERY = pytest.mark.parametrize("name", EXPERIMENTS)
 TRAINED = [name for name, one in EXPERIMENTS.items() if one.sweeps(Profile())]
+
+
+def committed(name):
+    return read_data(name, [DATA / file for file in read_record(name, DATA)["data"]])
 
 
 @EVERY
@@ -36,7 +40,7 @@ def test_a_declaration_is_whole_and_short(name):
 
 @EVERY
 def test_committed_data_are_written_as_they_were_read(name, tmp_path):
-    files = write_data(name, read_data(name, DATA), tmp_path)
+    files = write_data(name, committed(name), tmp_path)
     for file in files:
         before, again = (pd.read_csv(folder / file.name) for folder in (DATA, tmp_path))
         pd.testing.assert_frame_equal(before, again, rtol=1e-12)
@@ -44,7 +48,7 @@ def test_committed_data_are_written_as_they_were_read(name, tmp_path):
 
 @EVERY
 def test_claims_are_judged_by_committed_data(name):
-    found = results(EXPERIMENTS[name].claims, read_data(name, DATA))
+    found = results(EXPERIMENTS[name].claims, committed(name))
     assert set(found["verdict"]) <= {"holds", "partly", "does not hold"}
     assert found["value"].notna().all()
 
@@ -78,11 +82,11 @@ def test_recorded_models_become_claims_a_table_and_a_figure(name, tmp_path):
             record_sweep(store, spec, diverged=lambda run: next(lost, False))
         reading = Reading(profile, store, Problems(), [spec.name for spec in specs])
         data = experiment.collect(reading)
-    write_data(name, data, tmp_path)
+    files = write_data(name, data, tmp_path)
     if "areas" not in data or len(data["areas"]):
         models = sum(spec.size for spec in specs)
         assert sum(len(rows) for rows in data.values()) >= min(models, 4)
-    shown = show(experiment, profile, tmp_path, save_to=tmp_path)
+    shown = show(experiment, profile, read_data(name, files), save_to=tmp_path)
     assert len(shown.results) == len(experiment.claims)
     assert len(shown.table)
     assert [file.suffix for file in shown.files] == [".png", ".svg"]
@@ -92,7 +96,7 @@ def test_recorded_models_become_claims_a_table_and_a_figure(name, tmp_path):
 @pytest.mark.parametrize("name", sorted({*EXPERIMENTS} - {"table-samples"}))
 def test_a_figure_has_a_title_and_six_panels_at_most(name):
     experiment = EXPERIMENTS[name]
-    figure = experiment.draw(read_data(name, DATA), title="The finding", caption="Where from")
+    figure = experiment.draw(committed(name), title="The finding", caption="Where from")
     drawn = [axes for axes in figure.axes if axes.get_label() != "<colorbar>"]
     assert 1 <= len(drawn) <= 6
     assert "The finding" in figure.get_suptitle()

@@ -22,9 +22,8 @@ NAMES = ("fig-break-even-tau", "fig-contours", "fig-linear-density", "fig-omega-
 def data(tmp_path_factory):
     """What each of them collects, as it comes back from its files."""
     folder, reading = tmp_path_factory.mktemp("data"), Reading(Profile(), None, Problems(), [])
-    for name in NAMES:
-        write_data(name, EXPERIMENTS[name].collect(reading), folder)
-    return {name: read_data(name, folder) for name in NAMES}
+    frames = {name: EXPERIMENTS[name].collect(reading) for name in NAMES}
+    return {name: read_data(name, write_data(name, frames[name], folder)) for name in NAMES}
 
 
 def equal_costs(omega):

@@ -13,7 +13,7 @@ from curvewise.paper.experiment import Claim, Experiment
 from curvewise.paper.measures import gain
 from curvewise.paper.page import START, write_page
 from curvewise.paper.profiles import Profile, both
-from curvewise.paper.running import markdown_table, run_experiment, show
+from curvewise.paper.running import markdown_table, read_data, run_experiment, show
 from curvewise.sweep.executors import Serial
 from curvewise.sweep.spec import Spec
 from curvewise.sweep.work import Problems
@@ -82,12 +82,10 @@ def test_a_second_start_trains_nothing_and_shows_the_same(ran, monkeypatch):
 
 def test_drawing_needs_the_data_files_only(ran, tmp_path):
     folder, shown = ran
-    shutil.copyfile(folder / "fig-test.csv", tmp_path / "fig-test.csv")
-    again = show(EXPERIMENT, Profile(), tmp_path, save_to=tmp_path)
+    data = read_data("fig-test", [folder / "fig-test.csv"])
+    again = show(EXPERIMENT, Profile(), data, save_to=tmp_path)
     pd.testing.assert_frame_equal(again.results, shown.results)
     assert (tmp_path / "fig-test.png").read_bytes() == (folder / "fig-test.png").read_bytes()
-    with pytest.raises(InputError, match="has no data of fig-test; run it first"):
-        show(EXPERIMENT, Profile(), tmp_path / "elsewhere")
 
 
 def test_pages_keep_what_was_written_by_hand(ran, tmp_path):
@@ -206,8 +204,8 @@ def test_profiles_refuse_what_they_do_not_know():
         Profile("desktop")
     with pytest.raises(InputError, match="a sweep must be over one of cifar10"):
         Profile().spec("a", ["digits:8"], both())
-    assert "random weights" in Profile("paper").caption("dogs-vs-cats")
-    assert "no result" in Profile("laptop", "tiny").caption("cifar10:1/2")
+    assert "random weights" in Profile("paper").caption(["dogs-vs-cats"])
+    assert "no result" in Profile("laptop", "tiny").caption(["cifar10:1/2"])
 
 
 def test_tables_show_what_can_be_read():

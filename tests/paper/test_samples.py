@@ -23,8 +23,8 @@ RULE = "floor(majority / beta), complete data"
 def collected(folder: Path):
     """The frames, as they come back from their files."""
     problems = Problems(data_dir=folder, cache_dir=folder / "cache")
-    write_data("table-samples", SAMPLES.collect(Reading(Profile(), None, problems, [])), folder)
-    return read_data("table-samples", folder)
+    data = SAMPLES.collect(Reading(Profile(), None, problems, []))
+    return read_data(SAMPLES.name, write_data(SAMPLES.name, data, folder))
 
 
 def agreeing(data):

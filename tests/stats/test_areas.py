@@ -1,14 +1,24 @@
-"""Statistics of AUC in cells, by method, and their differences, against plain loops."""
+"""AUC in cells, by method, its differences, and bands of curves, against plain loops."""
 
+from itertools import pairwise
 from statistics import mean, stdev
 
 import numpy as np
 import pytest
 from hypothesis import given, strategies as st
-from model_frames import area_frame
+from model_frames import area_frame, scored_frame
+from sklearn.metrics import roc_curve as sklearn_curve
 
-from curvewise import InputError
-from curvewise.stats.areas import BETTER, by_cell, by_method, differences
+from curvewise import roc_band, roc_curve
+from curvewise.stats.areas import (
+    BETTER,
+    THIN,
+    by_cell,
+    by_method,
+    differences,
+    percentile_band,
+    roc_bands,
+)
 
 AREAS = st.lists(st.floats(0, 1), min_size=2, max_size=6)
 CELLS = [
@@ -78,10 +88,50 @@ def test_cells_that_lack_a_method_are_left_out():
     assert found["task"].tolist() == ["a"]
     assert list(found) == ["task", "beta", "seed", *BETTER]
     assert np.isnan(found["std"]).all()  # one model has none
-    with pytest.raises(InputError, match="method must be one of 'A', 'B', got 'C'"):
-        differences(area_frame(cells), "A", "C")
+    assert differences(area_frame(cells), "A", "C").empty
 
 
 def test_rounding_errors_are_no_differences():
     cells = [("a", 9.0, 0, {"A": [0.1 + 0.2], "B": [0.3]})]
     assert differences(area_frame(cells), "A", "B")["mean"].tolist() == [0.0]
+
+
+Y = np.arange(300) % 3 == 0
+RNG = np.random.default_rng(0)
+SCORES = [RNG.normal(size=300) + shift * Y for shift in np.linspace(0.3, 2, 41)]
+
+
+def test_a_band_of_percentiles_is_a_loop_over_rates_and_curves():
+    band = percentile_band(scored_frame([("a", 9.0, 0, Y, {"VS": SCORES})]))
+    np.testing.assert_array_equal(band["fpr"][1:], THIN)
+    edges = ["minimum", "lower", "upper", "maximum"]
+    for below, above in pairwise(edges):
+        assert (band[below] <= band[above]).all()
+    assert {(band[edge].iloc[0], band[edge].iloc[-1]) for edge in edges} == {(0.0, 1.0)}
+    # Between the steps of 200 negatives, where a curve has one TPR only.
+    apart = np.abs(band["fpr"] * 200 - np.round(band["fpr"] * 200)) > 0.1
+    oracles = [sklearn_curve(Y, score, drop_intermediate=False) for score in SCORES]
+    for row in band[apart].itertuples():
+        rates = sorted(np.interp(row.fpr, fpr, tpr) for fpr, tpr, _ in oracles)
+        assert row.mean == pytest.approx(sum(rates) / 41)
+        assert (row.minimum, row.maximum) == pytest.approx((rates[0], rates[-1]))
+        # Ranks are 0 to 40: 2.5 % of the way is the first.
+        assert (row.lower, row.upper) == pytest.approx((rates[1], rates[39]))
+    assert apart.sum() > 50
+
+
+def test_bands_are_over_all_models_of_a_method():
+    cells = [("a", 9.0, seed, Y, {"VS": SCORES[:4], "LCT": SCORES[4:6]}) for seed in (0, 1)]
+    bands = roc_bands(scored_frame(cells), grid=[0.25, 0.5])
+    assert list(bands) == ["VS", "LCT"]
+    expected = roc_band([roc_curve(Y, np.float32(s)) for s in SCORES[:4]] * 2, [0.25, 0.5])
+    for name in ("fpr", "mean", "low", "high", "std"):
+        np.testing.assert_array_equal(getattr(bands["VS"], name), getattr(expected, name))
+
+
+def test_the_usual_grid_serves_linear_and_logarithmic_figures():
+    fpr = roc_bands(scored_frame([("a", 9.0, 0, Y, {"VS": SCORES[:1]})]))["VS"].fpr
+    assert np.diff(fpr).max() < 1.001e-3
+    seen = fpr[fpr > 0]
+    assert seen[0] == pytest.approx(1e-4)
+    assert np.diff(np.log10(seen)).max() < 0.02

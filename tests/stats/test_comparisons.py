@@ -9,7 +9,6 @@ from hypothesis import given, settings, strategies as st
 from model_frames import area_frame
 from scipy import stats
 
-from curvewise import InputError
 from curvewise.stats.areas import BETTER
 from curvewise.stats.comparisons import MOST_EXACT, holm, paired, signed_rank_p
 
@@ -146,41 +145,6 @@ def test_differences_that_are_rounding_errors_are_ties():
     assert line.wilcoxon_p == pytest.approx(expected)
 
 
-def test_seeds_of_a_task_can_be_averaged_first():
-    pairs = [
-        ([0.5, 0.7], [0.5 + step / 100, 0.7 + step / 50]) for step in (1, 3, -1, -3, 2, 8, 4, 5)
-    ]
-    cells = models_of(pairs, tasks=["a", "a", "b", "b", "c", "c", "d", "d"], n_train=9, n_test=1)
-    line = by_statistic(paired(cells, "VS", "LCT", unit="task"))["mean"]
-    steps = np.array([2, -2, 5, 4.5]) * 1.5 / 100
-    assert (line.pairs, line.wins, line.losses) == (4, 3, 1)
-    assert line.difference == pytest.approx(steps.mean())
-    assert line.t_test_p == pytest.approx(stats.ttest_1samp(steps, 0).pvalue)
-    assert by_statistic(paired(cells, "VS", "LCT"))["mean"].pairs == 8
-
-
-def test_cells_without_one_of_the_methods_are_left_out():
-    cells = [("a", 100.0, k, {"VS": a, "LCT": b}) for k, (a, b) in enumerate(PAIRS)]
-    others = [
-        ("a", 100.0, 20, {"VS": [0.9, 0.8]}),
-        ("a", 100.0, 21, {"LCT": [0.9, 0.8], "CE": [0.1]}),
-        ("a", 100.0, 22, {"VS": [0.9], "LCT": [0.7, 0.6]}),
-    ]
-    lines = paired(area_frame([*cells, *others]), "VS", "LCT")
-    assert lines["pairs"].to_list() == [10, 10, 10, 9]
-    assert lines.iloc[3].equals(paired(area_frame(cells), "VS", "LCT").iloc[3])
-    nothing = paired(area_frame(others[:2]), "VS", "LCT").iloc[0]
-    assert (nothing.pairs, nothing.wins) == (0, 0)
-    assert np.isnan(nothing.difference)
-
-
-def test_unknown_methods_and_units_are_refused():
-    with pytest.raises(InputError, match="method must be one of 'VS', 'LCT', got 'LTC'; did you"):
-        paired(models_of(PAIRS), "VS", "LTC")
-    with pytest.raises(InputError, match="unit must be one of 'cell', 'task', got 'tasks'"):
-        paired(models_of(PAIRS), "VS", "LCT", unit="tasks")
-
-
 def by_all_flips(differences):
     """Go through all signs of the ranks of what differs."""
     given_ranks = stats.rankdata([abs(d) for d in differences if d != 0])
@@ -257,8 +221,3 @@ def test_holm_is_a_plain_loop(p_values):
                 highest = max(highest, at_least * other)
         assert corrected == pytest.approx(min(highest, 1.0))
         assert corrected >= p
-
-
-def test_holm_refuses_what_is_no_p():
-    with pytest.raises(InputError, match=r"p-values must be in \[0, 1\], got 1.2"):
-        holm([0.1, 1.2])

@@ -9,7 +9,7 @@ from model_frames import scored_frame
 from scipy.stats import norm, zscore
 from sklearn.metrics import roc_auc_score
 
-from curvewise import InputError, auc_interval, compare_auc
+from curvewise import auc_interval, compare_auc
 from curvewise.stats.ensembles import (
     ensemble_areas,
     ensemble_differences,
@@ -76,8 +76,6 @@ def test_two_ensembles_are_compared_on_the_same_samples():
         assert line.p == pytest.approx(2 * norm.sf(abs(line.z)))
         assert line.p == pytest.approx(expected.p)
         assert (line.a, line.b, line.level, line.test) == ("VS", "LCT", 0.95, "delong")
-    with pytest.raises(InputError, match="method must be one of 'VS', 'LCT', got 'CE'"):
-        ensemble_differences(MODELS, "VS", "CE")
 
 
 SCORES = Y + RNG.normal(0, 1.5, (6, 120))
@@ -94,7 +92,7 @@ def test_sizes_and_orders():
     expected = [[order, members] for order in range(3) for members in (1, 2, 4, 6)]
     assert found[["order", "members"]].to_numpy().tolist() == expected
     assert grown(orders=3).equals(grown(orders=3))
-    assert not grown(orders=3).equals(grown(orders=3, seed=1))
+    assert grown(orders=2)["seconds"].nunique() > 4  # another order each
 
 
 def test_each_step_is_that_of_its_members():
@@ -114,8 +112,6 @@ def test_an_order_only_adds_members():
     for before, after in pairwise(grown(sizes=(1, 2, 3, 4, 5), orders=1).itertuples()):
         assert int(before.seconds) & int(after.seconds) == int(before.seconds)
         assert after.oracle >= before.oracle
-    with pytest.raises(InputError, match="validation must hold finite numbers"):
-        ensemble_growth(Y, SCORES, [np.nan] * 6, SECONDS)
 
 
 def test_one_ensemble_a_setting():
@@ -129,8 +125,6 @@ def test_one_ensemble_a_setting():
     expected = [roc_auc_score(Y, standardised(SCORES[start::2])) for start in (0, 1)]
     np.testing.assert_allclose(means["auc"], expected, atol=1e-3)  # scores are float32
     assert len(more) == len(models) + 1 + 2
-    with pytest.raises(InputError, match="method must be one of"):
-        with_ensembles(models, "CE", "mean", ["omega"])
 
 
 def test_a_method_of_which_nothing_is_left_has_no_ensemble():

@@ -74,6 +74,8 @@ def compare(
     from curvewise.cli.store_page import write_store_report
     from curvewise.paper.compare import compare as read_comparison, comparison_spec
     from curvewise.report.page import PAGE
+    from curvewise.report.page_answer import answer
+    from curvewise.sweep.frame import models as models_of
     from curvewise.sweep.run import sweep
     from curvewise.sweep.store import Store
     from curvewise.sweep.work import Problems
@@ -97,7 +99,8 @@ def compare(
     with showing() as progress, Store(out / STORE) as store:
         problems = Problems(data_dir=data.data_dir, cache_dir=data.cache_dir, progress=progress)
         require_all_done(sweep(spec, store, executor, problems), out / STORE)
-        comparison = read_comparison(store, spec.name, out)
+        models = models_of(store, spec.name)
+        comparison = read_comparison(models, answer(models), out)
         pages = write_store_report(out / PAGE, store, spec.name)
     comparison["files"] += map(str, pages)
     counts = " and ".join(

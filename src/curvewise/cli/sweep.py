@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.table import Column, Table
 from typer import Argument, Option
 
-from curvewise.base.errors import CurvewiseError, require
+from curvewise.base.errors import CurvewiseError, require, require_choice
 from curvewise.base.files import require_file
 from curvewise.cli.options import (
     AsJson,
@@ -217,14 +217,16 @@ def paper_run(
     as_json: AsJson = False,
 ) -> None:
     """Run what is missing of an experiment's sweep, draw its figure, print its table."""
-    from curvewise.paper.catalogue import EXPERIMENTS, experiment_named
+    from curvewise.paper.catalogue import EXPERIMENTS
     from curvewise.paper.running import require_usable, run_experiment
     from curvewise.sweep.work import Problems
 
     require_data_folder(data_dir)
     usable = cache_dir is None or cache_dir.is_dir() or not cache_dir.exists()
     require(usable, f"--cache-dir must be a folder, got {cache_dir}")
-    chosen = list(EXPERIMENTS.values()) if name == "all" else [experiment_named(name)]
+    chosen = list(EXPERIMENTS.values())
+    if name != "all":
+        chosen = [EXPERIMENTS[require_choice("experiment (or all)", name, EXPERIMENTS)]]
     settings = _profile(profile, scale, weights, data_dir)
     folder = out or Path("out") / (f"paper-{profile}" + ("-tiny" if scale == "tiny" else ""))
     require_usable(folder)  # once, instead of for each experiment

@@ -5,7 +5,7 @@ is a panel each (`panel`). What stands first in the frame is drawn first. What a
 told, a title above all, is in `new_sheet`.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
@@ -30,7 +30,6 @@ from curvewise.figures.sheets import (
     split,
 )
 from curvewise.roc.curve import Floats
-from curvewise.stats.variance import polynomial_fit
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -44,6 +43,7 @@ MARKERS = "os^Dvx"
 STYLES = ("-", "--", "-.", ":")
 DIAMOND: Look = {"color": "white", "marker": "D", "linestyle": "none", "markeredgecolor": "black"}
 
+Fit = Callable[[Floats, Floats], Any]
 Groups = Mapping[str, Mapping[str, Floats]]  # values by place on the axis, and by colour
 
 
@@ -305,21 +305,23 @@ def _mark(
         )  # fmt: skip
 
 
-def fits(frame: "DataFrame", *, x: Sequence[str], y: Mapping[str, str], **sheet: Any) -> "Figure":
-    """Draw each column of y against each of x, a row of panels each, with a degree-2 fit and R2.
+def fits(
+    frame: "DataFrame", *, x: Sequence[str], y: Mapping[str, str], fit: Fit, **sheet: Any
+) -> "Figure":
+    """Draw each column of y against each of x, a row of panels each, with a fit and its R2.
 
-    `y` holds what each of its columns is called.
+    `y` holds what each of its columns is called; `fit` makes of points (n, 1) and values (n,) what
+    has an `r2` and gives values `at` other points.
     """
     places = list(product(y, x))
     names = [f"{row} {column}" for row, column in places]
     figure, panels = new_sheet(names, **{"height": 2.2, **sheet, "columns": len(x)})
     for (row, column), axes in zip(places, panels.values(), strict=True):
         along, values = frame[column].to_numpy(float), frame[row].to_numpy(float)
-        fit = polynomial_fit(along[:, None], values)
-        grid = np.linspace(along.min(), along.max(), 101)
+        found, grid = fit(along[:, None], values), np.linspace(along.min(), along.max(), 101)
         axes.plot(along, values, "o", color=COLORS[0], markersize=3, alpha=0.3)
-        axes.plot(grid, fit.at(grid[:, None]), color=COLORS[1], linewidth=2.2)
-        share = f"$R^2$ = {fit.r2:.2f}" if np.isfinite(fit.r2) else "no variance"
+        axes.plot(grid, found.at(grid[:, None]), color=COLORS[1], linewidth=2.2)
+        share = f"$R^2$ = {found.r2:.2f}" if np.isfinite(found.r2) else "no variance"
         axes.set_title(share, fontsize="medium")
         axes.set_xlabel(column if row == list(y)[-1] else "")
         axes.set_ylabel(y[row] if column == x[0] else "")

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from curvewise.base.errors import require_choice
 from curvewise.data.registry import source_missing
 from curvewise.paper.ensembles import ENSEMBLES, METHOD_TABLE
 from curvewise.paper.experiment import Experiment
@@ -18,7 +17,7 @@ from curvewise.paper.pairs import (
     PAIRS,
     PAIRS_FASHION,
 )
-from curvewise.paper.profiles import Profile
+from curvewise.paper.profiles import Profile, source_of
 from curvewise.paper.samples import SAMPLES
 from curvewise.paper.settings import EVAL_LAMBDA, HYPER_DISTRIBUTION, HYPER_METRICS, LAMBDA_CHOICE
 from curvewise.paper.training import FILM_CHOICES, ROBUSTNESS, SAM_BOX
@@ -64,15 +63,6 @@ SECONDS_AN_EPOCH = {
 SLOWER = 0.02  # the same for what is not listed, and for all pixels of Fashion-MNIST
 
 
-def experiment_named(name: str) -> Experiment:
-    """Return an experiment; a wrong name is an error that suggests the nearest.
-
-    >>> experiment_named("table-pairs").name
-    'table-pairs'
-    """
-    return EXPERIMENTS[require_choice("experiment (or all)", name, EXPERIMENTS)]
-
-
 def listed(experiment: Experiment, profile: Profile, data_dir: Path | None) -> dict[str, Any]:
     """Return a line of `paper list` as plain data."""
     specs, sources = experiment.sweeps(profile), experiment.needs(profile)
@@ -91,14 +81,14 @@ def listed(experiment: Experiment, profile: Profile, data_dir: Path | None) -> d
 def _takes(specs: Sequence[Spec], profile: Profile) -> str:
     if not specs:
         return "seconds"
-    epochs = {spec.name: [run.recipe["epochs"] for run in spec.runs()] for spec in specs}
+    epochs = [[run.recipe["epochs"] for run in spec.runs()] for spec in specs]
     if profile.name == "paper":
-        return f"up to {max(map(max, epochs.values()))} epochs a model"
-    return f"about {duration(max(1, sum(sum(epochs[s.name]) * _an_epoch(s) for s in specs)))}"
+        return f"up to {max(map(max, epochs))} epochs a model"
+    seconds = sum(sum(own) * _an_epoch(spec) for own, spec in zip(epochs, specs, strict=True))
+    return f"about {duration(max(1, seconds))}"
 
 
 def _an_epoch(spec: Spec) -> float:
-    source = spec.tasks[0].partition(":")[0]
-    if source == "fashion-mnist" and spec.features.pca is None:
-        return SLOWER
-    return SECONDS_AN_EPOCH.get(source, SLOWER)
+    source = source_of(spec.tasks[0])
+    pixels = source == "fashion-mnist" and spec.features.pca is None
+    return SLOWER if pixels else SECONDS_AN_EPOCH.get(source, SLOWER)

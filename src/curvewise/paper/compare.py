@@ -13,14 +13,10 @@ from curvewise.figures.curves import plot_band
 from curvewise.figures.frames import plot_spread
 from curvewise.figures.sheets import new_axes, save
 from curvewise.losses.registry import METHODS
-from curvewise.report.page_answer import answer
-from curvewise.stats.areas import CELL, by_method
-from curvewise.stats.bands import roc_bands
+from curvewise.stats.areas import CELL, by_method, roc_bands
 from curvewise.stats.comparisons import paired
 from curvewise.stats.ensembles import ensemble_areas, ensemble_differences
-from curvewise.sweep.frame import models as models_of
 from curvewise.sweep.spec import Spec
-from curvewise.sweep.store import Store
 
 LEAST_EPOCHS, LEAST_STEPS, BATCH, HIDDEN = 20, 420, 128, [64, 64]
 
@@ -71,54 +67,49 @@ def comparison_spec(
             "network": {"name": network} | ({"hidden": HIDDEN} if network == "mlp" else {}),
             "recipe": recipe | (changes or {}),
             "methods": [
-                {"method": name, "grid": "paper"} if METHODS[name].paper else {"method": name}
+                {"method": name, **({"grid": "paper"} if METHODS[name].paper else {})}
                 for name in methods
             ],
         }
     )
 
 
-def compare(store: Store, sweep: int | str, folder: Path) -> dict[str, Any]:
-    """Read a finished sweep, draw ROC bands and box plots, and write all numbers as JSON.
+def compare(models: pd.DataFrame, answer: list[str], folder: Path) -> dict[str, Any]:
+    """Draw ROC bands and box plots of a finished sweep's models, and write all numbers as JSON.
 
     They are returned: the answer in two sentences, tables as plain rows, and the files.
     """
-    models, label = models_of(store, sweep), {"method": "label"}
     first, *others = models["method"].unique()
+    label, files = {"method": "label"}, _draw(models, folder)
     comparison = {
-        "answer": answer(models),
+        "answer": answer,
         "methods": _rows(by_method(models).rename(columns=label)),
         "differences": _rows(*(paired(models, first, other) for other in others)),
         "ensembles": _rows(ensemble_areas(models).rename(columns=label)),
         "ensemble_differences": _rows(*(ensemble_differences(models, first, b) for b in others)),
-        "files": draw(models, folder),
+        "files": files,
     }
     write_json(folder / "comparison.json", comparison)
-    comparison["files"].append(str(folder / "comparison.json"))
-    return comparison
+    return comparison | {"files": [*files, str(folder / "comparison.json")]}
 
 
 def _rows(*tables: pd.DataFrame) -> list[Any]:
     return [row for table in tables for row in table.to_dict("records")]
 
 
-def draw(models: pd.DataFrame, folder: Path) -> list[str]:
+def _draw(models: pd.DataFrame, folder: Path) -> list[str]:
     """Draw the bands of all ROC curves and the spread of all AUCs; return the files."""
     task, beta, _ = models[CELL].iloc[0]
-    seeds = models["seed"].nunique()
+    seeds, ended = models["seed"].nunique(), models[models["auc"].notna()]
+    several = seeds > 1
     where = task if isnan(beta) else f"{task}, beta = {beta:g}"
-    title = f"{where}, {seeds} subsample{'s' if seeds > 1 else ''}"
-    ended = models[models["auc"].notna()]
-    spread, by_seed = _areas(ended), ended.groupby("seed", sort=False)
-    groups = {f"seed = {seed}": _areas(own) for seed, own in by_seed} if seeds > 1 else spread
-    figures = {
-        "roc_bands.png": plot_band(
-            roc_bands(models), areas=spread, title=title, ax=new_axes(bare=True)
-        ),
-        "auc_spread.png": plot_spread(
-            groups, title=title, ax=new_axes(9.0 if seeds > 1 else 5.5, bare=True)
-        ),
-    }
+    title = f"{where}, {seeds} subsample{'s' * several}"
+    by_seed = ended.groupby("seed", sort=False)
+    groups = {f"seed = {seed}": _areas(own) for seed, own in by_seed} if several else _areas(ended)
+    bands, spread = new_axes(bare=True), new_axes(9.0 if several else 5.5, bare=True)
+    plot_band(roc_bands(models), areas=_areas(ended), title=title, ax=bands)
+    plot_spread(groups, title=title, ax=spread)
+    figures = {"roc_bands.png": bands, "auc_spread.png": spread}
     for name, axes in figures.items():
         save(axes, folder / name)
     return [str(folder / name) for name in figures]

@@ -1,6 +1,6 @@
 """Many models of a method: averaged, or the best of them chosen on validation, against others."""
 
-from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,25 +14,12 @@ from curvewise.paper.measures import TITLES, VS, gain, over_cells
 from curvewise.paper.profiles import Profile, both
 from curvewise.roc.curve import auc
 from curvewise.roc.interval import auc_interval, compare_auc
-from curvewise.roc.metrics import ensemble_score
-from curvewise.stats.ensembles import ensemble_growth
+from curvewise.stats.ensembles import ensemble_growth, joined_score
 from curvewise.sweep.spec import Spec
 
 VALIDATION = 0.25  # of the training data, kept to choose a model by
 FEW = "Few rare samples are for validation: a choice on them is nearly one by lot."
-
-GROWTH = "fig-ensemble"
-GROWTH_TASKS = {
-    f"{GROWTH}-fashion": ["fashion-mnist:0/6", "fashion-mnist:2/4"],
-    f"{GROWTH}-cifar": [CAT_DOG],
-}
-
-
-def by_task_and_method(models: pd.DataFrame) -> Iterator[tuple[dict[str, Any], pd.DataFrame]]:
-    """Yield the models that ended, by task and method."""
-    there = models.dropna(subset="auc")
-    for (task, method), group in there.groupby(["task", "method"], sort=False):
-        yield {"task": task, "method": method}, group
+GROWTH_TASKS = ["fashion-mnist:0/6", "fashion-mnist:2/4", CAT_DOG]
 
 
 def chosen_of(models: pd.DataFrame) -> "pd.Series[Any]":
@@ -40,51 +27,29 @@ def chosen_of(models: pd.DataFrame) -> "pd.Series[Any]":
     return models.iloc[int(np.argmax(models["validation_auc"]))]
 
 
-def _growth_sweeps(profile: Profile) -> list[Spec]:
-    return [
-        profile.spec(name, tasks, both(), validation=VALIDATION)
-        for name, tasks in GROWTH_TASKS.items()
-    ]
-
-
 def _collect_growth(reading: Reading) -> Data:
+    """Collect what the first few models give, and tests of the ensemble against the chosen one."""
     assert reading.store is not None
     growth, compared = [], []
-    for sweep in reading.sweeps:
-        for place, models in by_task_and_method(reading.models(sweep, scores=True)):
-            y, scores = models["y"].iloc[0], np.stack(models["score"].to_list())
-            steps = ensemble_growth(y, scores, models["validation_auc"], models["seconds"])
-            growth.append(pd.DataFrame({**place, **steps}))
-            kept = reading.store.labels(models["fingerprint"].iloc[0], "validation")
-            compared.append({**place, **_compared(models, int(kept.sum()))})
+    there = reading.models(scores=True).dropna(subset="auc")
+    for (task, method), models in there.groupby(["task", "method"], sort=False):
+        place = {"task": task, "method": method}
+        y, scores = models["y"].iloc[0], np.stack(models["score"].to_list())
+        steps = ensemble_growth(y, scores, models["validation_auc"], models["seconds"])
+        growth.append(pd.DataFrame({**place, **steps}))
+        together, chosen = joined_score(models["score"]), chosen_of(models)
+        found, test = auc_interval(y, together), compare_auc(y, together, chosen["score"])
+        kept = int(reading.store.labels(chosen["fingerprint"], "validation").sum())
+        areas = {"mean": models["auc"].mean(), "chosen": chosen["auc"], "ensemble": found.auc}
+        ends = {"low": found.low, "high": found.high, "oracle": models["auc"].max()}
+        row = {**place, "models": len(models), "validation_positives": kept, **areas, **ends}
+        compared.append({**row, "difference": test.difference, "p": test.p})
     return {"growth": pd.concat(growth), "comparison": pd.DataFrame(compared)}
 
 
-def _compared(models: pd.DataFrame, validation_positives: int) -> dict[str, Any]:
-    """Return the ensemble of all models with its interval, and the test against the chosen one."""
-    y, together = models["y"].iloc[0], ensemble_score(np.stack(models["score"].to_list()))
-    chosen = chosen_of(models)
-    found, test = auc_interval(y, together), compare_auc(y, together, chosen["score"])
-    return {
-        "models": len(models),
-        "validation_positives": validation_positives,
-        "mean": models["auc"].mean(),
-        "chosen": chosen["auc"],
-        "ensemble": found.auc,
-        "low": found.low,
-        "high": found.high,
-        "oracle": models["auc"].max(),
-        "difference": test.difference,
-        "p": test.p,
-    }
-
-
-def _ahead(less: str) -> Claim:
-    def measure(data: Data) -> Measured:
-        steps = data["comparison"]["ensemble"] - data["comparison"][less]
-        return over_cells(steps, "mean", "cases")
-
-    return Claim(measure)
+def _ahead(data: Data, less: str) -> Measured:
+    rows = data["comparison"]
+    return over_cells(rows["ensemble"] - rows[less], "mean", "cases")
 
 
 def _draw_growth(data: Data, **sheet: Any) -> Any:
@@ -99,17 +64,20 @@ def _draw_growth(data: Data, **sheet: Any) -> Any:
 
 
 ENSEMBLES = Experiment(
-    name=GROWTH,
+    name="fig-ensemble",
     question="Is the mean score of all settings better than the setting chosen on validation?",
-    sweeps=_growth_sweeps,
+    sweeps=lambda profile: profile.specs(
+        "fig-ensemble", GROWTH_TASKS, both(), validation=VALIDATION
+    ),
     collect=_collect_growth,
     draw=_draw_growth,
     claims={
-        "The ensemble of 48 has the higher AUC than the model chosen on validation": (
-            _ahead("chosen")
-        ),
-        "The ensemble of 48 has the higher AUC than the mean single model": _ahead("mean"),
-        "The ensemble of 48 has the higher AUC than the best on test, a cheat": _ahead("oracle"),
+        f"The ensemble of 48 has the higher AUC than the {of}": Claim(partial(_ahead, less=less))
+        for of, less in (
+            ("model chosen on validation", "chosen"),
+            ("mean single model", "mean"),
+            ("best on test, a cheat", "oracle"),
+        )
     },
     table=lambda data: data["comparison"],
     caveats=(
@@ -121,10 +89,7 @@ ENSEMBLES = Experiment(
 
 METHODS = "table-methods"
 PAIRS = ("0/2", "0/3", "0/6", "1/3", "2/4", "2/6", "4/6", "5/7", "7/9", "3/8")
-METHOD_TASKS = {
-    f"{METHODS}-fashion": [f"fashion-mnist:{pair}" for pair in PAIRS],
-    f"{METHODS}-cifar": [CAT_DOG],
-}
+METHOD_TASKS = [*(f"fashion-mnist:{pair}" for pair in PAIRS), CAT_DOG]
 TRIES = 48
 ALONE = 12  # models of the default setting, whose mean is what one training is worth
 # Each method's own settings, the default first; repeats make up what they lack of 48 tries.
@@ -144,44 +109,36 @@ DEFAULTS: dict[str, dict[str, Any]] = {
     "vs": {**MIDDLE, "tau": 1.0},
     "lct": {**MIDDLE, "tau": "0:3:0.33"},
 }
+SETTINGS = ("focus", "max_margin", "scale", "omega", "gamma", "tau", "margin")
 WAYS = ["alone", "chosen", "ensemble"]
-ALONE_VS = "VS, alone"
 
 
 def _method_sweeps(profile: Profile) -> list[Spec]:
-    tiny = profile.scale == "tiny"
-    tries = [_with_tries(name, grid, 4 if tiny else TRIES) for name, grid in GRIDS.items()]
-    alone = [
-        {"method": name, **DEFAULTS.get(name, {}), "repeats": 2 if tiny else ALONE}
-        for name in GRIDS
-    ]
+    most, alone = (4, 2) if profile.scale == "tiny" else (TRIES, ALONE)
+    tries, defaults = [], []
+    for method, grid in GRIDS.items():
+        settings = int(np.prod([len(values) for values in grid.values()], dtype=int))
+        repeats = {} if "grid" in grid else {"repeats": max(most // settings, 1)}
+        tries.append({"method": method, **grid, **repeats})
+        defaults.append({"method": method, **DEFAULTS.get(method, {}), "repeats": alone})
     return [
-        profile.spec(name + suffix, tasks, methods, validation=VALIDATION)
-        for name, tasks in METHOD_TASKS.items()
-        for suffix, methods in (("", tries), ("-alone", alone))
+        spec
+        for suffix, methods in (("", tries), ("-alone", defaults))
+        for spec in profile.specs(METHODS + suffix, METHOD_TASKS, methods, validation=VALIDATION)
     ]
-
-
-def _with_tries(method: str, grid: dict[str, Any], tries: int) -> dict[str, Any]:
-    """Return a method whose settings are repeated to make a number of tries."""
-    if "grid" in grid:
-        return {"method": method, **grid}
-    settings = int(np.prod([len(values) for values in grid.values()], dtype=int))
-    return {"method": method, **grid, "repeats": max(tries // settings, 1)}
 
 
 def _collect_methods(reading: Reading) -> Data:
+    of_tries = len(reading.sweeps) // 2
+    tried = reading.models(*reading.sweeps[:of_tries], scores=True)
+    alone = reading.models(*reading.sweeps[of_tries:]).dropna(subset="auc")
     rows = []
-    for sweep in METHOD_TASKS:
-        tried = reading.models(sweep, scores=True)
-        alone = reading.models(f"{sweep}-alone")
-        for (task, method), models in tried.groupby(["task", "method"], sort=False):
-            place = {"task": task, "method": method}
-            single = alone[(alone["task"] == task) & (alone["method"] == method)]["auc"].dropna()
-            ended = models.dropna(subset="auc")
-            tries = {"tries": len(models), "diverged": len(models) - len(ended)}
-            row = {"alone": single.mean(), "alone_models": len(single)}
-            rows.append({**place, **tries, **row, **_tried(ended)})
+    for (task, method), models in tried.groupby(["task", "method"], sort=False):
+        single = alone[(alone["task"] == task) & (alone["method"] == method)]["auc"]
+        ended = models.dropna(subset="auc")
+        place = {"task": task, "method": method, "tries": len(models)}
+        place["diverged"] = len(models) - len(ended)
+        rows.append({**place, "alone": single.mean(), "alone_models": len(single), **_tried(ended)})
     return {"": pd.DataFrame(rows)}
 
 
@@ -189,14 +146,13 @@ def _tried(models: pd.DataFrame) -> dict[str, Any]:
     """Return what a method's tries are worth; nothing where all of them diverged."""
     if models.empty:
         return dict.fromkeys(("chosen", "chosen_settings", "ensemble", "mean", "oracle"))
-    chosen, scores = chosen_of(models), np.stack(models["score"].to_list())
-    names = ("focus", "max_margin", "scale", "omega", "gamma", "tau", "margin")
-    known = {name: chosen[name] for name in names if name in models}
+    chosen = chosen_of(models)
+    known = {name: chosen[name] for name in SETTINGS if name in models}
     settings = " ".join(f"{name}={value}" for name, value in known.items() if value == value)
     return {
         "chosen": chosen["auc"],
         "chosen_settings": settings or None,
-        "ensemble": auc(models["y"].iloc[0], ensemble_score(scores)),
+        "ensemble": auc(models["y"].iloc[0], joined_score(models["score"])),
         "mean": models["auc"].mean(),
         "oracle": models["auc"].max(),
     }
@@ -211,9 +167,8 @@ def method_table(data: Data) -> pd.DataFrame:
     for way in WAYS:
         ranks = rows.groupby("task")[way].transform(lambda auc: rankdata(-auc.fillna(-np.inf)))
         rows = rows.assign(**{f"rank {way}": ranks})
-    how = {"tries": "max", "diverged": "sum"} | dict.fromkeys(
-        [*WAYS, *(f"rank {way}" for way in WAYS), "mean", "oracle"], "mean"
-    )
+    averaged = [*WAYS, *(f"rank {way}" for way in WAYS), "mean", "oracle"]
+    how = {"tries": "max", "diverged": "sum"} | dict.fromkeys(averaged, "mean")
     names = {"mean": "mean of tries", "oracle": "best on test (a cheat)"}
     return rows.groupby("method", sort=False).agg(how).reset_index().rename(columns=names)
 
@@ -222,10 +177,6 @@ def by_way(rows: pd.DataFrame) -> pd.DataFrame:
     """Return a row for each method, way and task, as models of methods called "VS, alone"."""
     long = rows.melt(["task", "method"], WAYS, "way", "auc").dropna(subset="auc")
     return long.assign(beta=100.0, seed=0, method=long["method"] + ", " + long["way"])
-
-
-def _beats(b: str, a: str) -> Claim:
-    return Claim(gain("mean", a=a, b=b, unit="pairs", where=by_way))
 
 
 def _draw_methods(data: Data, **sheet: Any) -> Any:
@@ -243,18 +194,19 @@ METHOD_TABLE = Experiment(
     collect=_collect_methods,
     draw=_draw_methods,
     claims={
-        "LCT alone has the higher AUC than VS alone": _beats("VS + LCT, alone", ALONE_VS),
-        "The ensemble of VS has the higher AUC than VS alone": _beats("VS, ensemble", ALONE_VS),
-        "The ensemble of LCT has the higher AUC than VS alone": (
-            _beats("VS + LCT, ensemble", ALONE_VS)
-        ),
-        "The ensemble of logit adjustment has the higher AUC than VS alone": (
-            _beats("logit adjustment, ensemble", ALONE_VS)
-        ),
-        "VS chosen on validation has the higher AUC than VS alone": _beats("VS, chosen", ALONE_VS),
-        "LCT alone has the higher AUC than cross-entropy alone": (
-            _beats("VS + LCT, alone", "CE, alone")
-        ),
+        **{
+            f"{who} has the higher AUC than {of} alone": Claim(
+                gain("mean", a=f"{a}, alone", b=b, unit="pairs", where=by_way)
+            )
+            for who, b, of, a in (
+                ("LCT alone", "VS + LCT, alone", "VS", "VS"),
+                ("The ensemble of VS", "VS, ensemble", "VS", "VS"),
+                ("The ensemble of LCT", "VS + LCT, ensemble", "VS", "VS"),
+                ("The ensemble of logit adjustment", "logit adjustment, ensemble", "VS", "VS"),
+                ("VS chosen on validation", "VS, chosen", "VS", "VS"),
+                ("LCT alone", "VS + LCT, alone", "cross-entropy", "CE"),
+            )
+        },
         "Losses alone lie within 0.02 of each other in mean AUC": Claim(
             lambda data: float(np.ptp(method_table(data)["alone"])), within(0, 0.02)
         ),

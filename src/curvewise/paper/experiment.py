@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from curvewise.paper.profiles import Profile
+from curvewise.paper.profiles import Profile, source_of
 from curvewise.stats.comparisons import holm
 from curvewise.sweep.frame import models
 from curvewise.sweep.spec import Spec
@@ -40,20 +40,20 @@ class Reading:
     problems: Problems
     sweeps: Sequence[str]
 
-    def models(self, sweep: str, *, scores: bool = False) -> pd.DataFrame:
-        """Return the models of a sweep, one row each; `method` is the name that people see.
+    def models(self, *sweeps: str, scores: bool = False) -> pd.DataFrame:
+        """Return the models of sweeps, by default all, one row each; `method` is what people see.
 
         `auc` is nan where a model diverged. With `scores` there are `y` (n,) and `score` (n,), too,
         of models that did not.
         """
         assert self.store is not None
-        rows = models(self.store, sweep, scores=scores)
+        rows = pd.concat([models(self.store, one, scores=scores) for one in sweeps or self.sweeps])
         return rows.reindex(columns=[*rows, *(name for name in SETTINGS if name not in rows)])
 
 
 def areas(reading: Reading) -> Data:
     """Collect the AUC of every model of all sweeps, in one file."""
-    return {"": pd.concat([reading.models(sweep)[AREAS] for sweep in reading.sweeps])}
+    return {"": reading.models()[AREAS]}
 
 
 @dataclass(frozen=True)
@@ -130,18 +130,15 @@ class Claim:
         row = {"claim": text, "published": self.published}
         if found is None or isnan(found.value):
             return {**row, "value": nan, "here": "-", "verdict": UNTESTED}
-        compared = found.units or not isnan(found.low)
-        here = f"{found.value:+.4f}" if compared else f"{found.value:.4g}"
-        if not isnan(found.low):
-            here += f" [{found.low:+.4f}, {found.high:+.4f}]"
+        interval = not isnan(found.low)
+        here = f"{found.value:+.4f}" if found.units or interval else f"{found.value:.4g}"
+        here += f" [{found.low:+.4f}, {found.high:+.4f}]" if interval else ""
         if found.units:
             here += f", {found.word} on {found.better} of {found.units} {found.unit}"
-        if not isnan(found.p):
-            here += f", p = {found.p:.2g}"
-        numbers = {"low": found.low, "high": found.high, "p": found.p}
-        counts = {"better": found.better, "units": found.units}
-        verdict = self.holds(found, self.better)
-        return {**row, "value": found.value, **numbers, **counts, "here": here, "verdict": verdict}
+        here += "" if isnan(found.p) else f", p = {found.p:.2g}"
+        names = ("value", "low", "high", "p", "better", "units")
+        row |= {name: getattr(found, name) for name in names}
+        return {**row, "here": here, "verdict": self.holds(found, self.better)}
 
 
 def results(claims: Mapping[str, Claim], data: Data) -> pd.DataFrame:
@@ -163,10 +160,6 @@ def sentence(result: "pd.Series[Any]") -> str:
     verdict, claim = result["verdict"].capitalize(), result["claim"]
     published = f"; published: {result['published']}" if result.get("published") else ""
     return f"{verdict}: {claim} ({result['here']}{published})."
-
-
-def _no_sweeps(profile: Profile) -> list[Spec]:
-    return []
 
 
 @dataclass(frozen=True)
@@ -201,7 +194,7 @@ class Experiment:
     question: str
     claims: Mapping[str, Claim]
     draw: "Callable[..., Figure] | None" = None
-    sweeps: Callable[[Profile], Sequence[Spec]] = _no_sweeps
+    sweeps: Callable[[Profile], Sequence[Spec]] = lambda profile: ()
     collect: Callable[[Reading], Data] = areas
     table: Callable[[Data], pd.DataFrame] | None = None
     caveats: tuple[str, ...] = ()
@@ -211,8 +204,4 @@ class Experiment:
     def needs(self, profile: Profile) -> list[str]:
         """Return the sources that must be there, each once."""
         tasks = [task for spec in self.sweeps(profile) for task in spec.tasks]
-        return list(dict.fromkeys(task.partition(":")[0] for task in tasks))
-
-    def answer(self, found: pd.DataFrame) -> list[str]:
-        """Return two sentences at most: the results of the first claims."""
-        return [sentence(row) for _, row in found.head(2).iterrows()]
+        return list(dict.fromkeys(map(source_of, tasks)))

@@ -9,10 +9,9 @@ import pandas as pd
 from curvewise.figures.curves import bands
 from curvewise.figures.frames import boxes, lines
 from curvewise.paper.experiment import AREAS, Claim, Data, Experiment, Reading
-from curvewise.paper.measures import LCT, SHIFTED, VS, gains, severe, shifted, title_of
+from curvewise.paper.measures import LCT, SHIFTED, TITLES, VS, gains, severe, shifted
 from curvewise.paper.profiles import Profile, both
-from curvewise.stats.areas import by_cell, differences
-from curvewise.stats.bands import roc_bands
+from curvewise.stats.areas import by_cell, differences, roc_bands
 from curvewise.sweep.spec import Spec
 
 CAT_DOG, HOUSEHOLD = "cifar10:cat/dog", "cifar100:household"
@@ -32,7 +31,7 @@ def collect_bands(reading: Reading) -> Data:
 
     Cells with too few samples of the minority have no bands and no areas.
     """
-    models = pd.concat([reading.models(sweep, scores=True) for sweep in reading.sweeps])
+    models = reading.models(scores=True)
     samples = samples_of(reading, models)
     enough = samples.loc[samples["minority"] >= FEWEST, ["task", "beta"]]
     kept = models.merge(enough, on=["task", "beta"])
@@ -56,11 +55,6 @@ def samples_of(reading: Reading, models: pd.DataFrame) -> pd.DataFrame:
     return rows[["task", "beta"]].assign(**pd.DataFrame(counts, rows.index, named))
 
 
-def cell_names(models: pd.DataFrame) -> "pd.Series[str]":
-    """Return what a panel of each model's cell is called: its task and beta."""
-    return models["task"].map(title_of) + ", " + models["beta"].map(beta_name)
-
-
 def beta_name(beta: float) -> str:
     """Return an imbalance for readers: "beta = 100", or that data are as they are."""
     return "as it is" if np.isnan(beta) else f"beta = {beta:g}"
@@ -69,44 +63,34 @@ def beta_name(beta: float) -> str:
 def draw_bands(data: Data, **sheet: Any) -> Any:
     """Draw the bands of the four severest cells, with the mean AUC of each method."""
     cells = data["samples"][["task", "beta"]].sort_values("beta", kind="stable").tail(4)
+    names = cells["task"].replace(TITLES) + ", " + cells["beta"].map(beta_name)
+    cells = cells.assign(panel=names)
     curves, models = (data[part].merge(cells, on=["task", "beta"]) for part in ("bands", "areas"))
-    curves, models = (rows.assign(panel=cell_names(rows)) for rows in (curves, models))
-    log = "misses" in sheet
-    return bands(curves, panel="panel", areas=models, log=log, columns=2, **sheet)
+    return bands(curves, panel="panel", areas=models, log="misses" in sheet, columns=2, **sheet)
 
 
-def _band_sweeps(name: str, tasks: list[str], betas: tuple[int, ...], profile: Profile) -> Any:
-    there = [task for task in tasks if task != MELANOMA or profile.melanoma]
-    names = {task: f"{name}-{task.partition(':')[0]}" for task in there}
-    return [profile.spec(names[task], [task], both(), betas=betas) for task in there]
+def _photographs(profile: Profile, betas: tuple[int, ...]) -> list[Spec]:
+    tasks = [DOGS_CATS, MELANOMA] if profile.melanoma else [DOGS_CATS]
+    return profile.specs("fig-kaggle-bands", tasks, both(), betas=betas)
 
 
-BANDS: Any = {"part": "areas"}
+BANDS: Any = {"parts": ["areas"]}
+MILD: Any = {"where": lambda models: models[models["beta"] < 100], "when": "at beta = 10 and 50"}
+ON_ALL = dict.fromkeys(("mean", "max", "min"), "on all")
+OR_TIED = dict.fromkeys(("mean", "max"), "better or tied")
 CIFAR_BANDS = Experiment(
     name="fig-cifar-bands",
     question="Is LCT's ROC curve better at beta = 100 and 200, on cat/dog and household?",
     published=True,
-    sweeps=partial(_band_sweeps, "fig-cifar-bands", [CAT_DOG, HOUSEHOLD], (10, 50, 100, 200)),
+    sweeps=lambda profile: profile.specs(
+        "fig-cifar-bands", [CAT_DOG, HOUSEHOLD], both(), betas=(10, 50, 100, 200)
+    ),
     collect=collect_bands,
     draw=draw_bands,
     claims={
-        **gains(
-            "mean",
-            "max",
-            "min",
-            "std",
-            **BANDS,
-            **SEVERE,
-            published=dict.fromkeys(("mean", "max", "min"), "on all"),
-        ),
+        **gains("mean", "max", "min", "std", **BANDS, **SEVERE, published=ON_ALL),
         **gains("mean", "min", "std", **BANDS, **SHIFTED_SEVERE),
-        **gains(
-            "mean",
-            **BANDS,
-            where=lambda models: models[models["beta"] < 100],
-            when="at beta = 10 and 50",
-            published={"mean": "tied at 10"},
-        ),
+        **gains("mean", **BANDS, **MILD, published={"mean": "tied at 10"}),
     },
     caveats=(
         ONE_SUBSAMPLE,
@@ -117,41 +101,29 @@ KAGGLE_BANDS = Experiment(
     name="fig-kaggle-bands",
     question="Is LCT's ROC curve better at beta = 100 and 200 on Kaggle's photographs?",
     published=True,
-    sweeps=partial(_band_sweeps, "fig-kaggle-bands", [DOGS_CATS, MELANOMA], (100, 200)),
+    sweeps=partial(_photographs, betas=(100, 200)),
     collect=collect_bands,
     draw=partial(draw_bands, misses=True),
     claims={
-        **gains(
-            "mean",
-            "max",
-            **BANDS,
-            tie=0.0005,
-            published=dict.fromkeys(("mean", "max"), "better or tied"),
-        ),
+        **gains("mean", "max", **BANDS, tie=0.0005, published=OR_TIED),
         **gains("min", "std", **BANDS),
         **gains("mean", "min", **BANDS, beside=SHIFTED, where=shifted),
     },
     caveats=(NO_MELANOMA, CHOSEN, ONE_SUBSAMPLE, "A loss below 0.0005 counts as a tie."),
 )
 
-BOX = "fig-melanoma-box"
-
 
 def _box_sweeps(profile: Profile) -> list[Spec]:
     # Melanoma has 12 benign images to a malignant one as it is, by the paper's count.
     task, mildest = (MELANOMA, None) if profile.melanoma else (DOGS_CATS, 10)
-    return [profile.spec(BOX, [task], both(), betas=(mildest, 100, 200))]
+    return [profile.spec("fig-melanoma-box", [task], both(), betas=(mildest, 100, 200))]
 
 
-def from_mildest(statistic: str) -> Any:
+def from_mildest(data: Data, statistic: str) -> float:
     """Return what a statistic of VS's AUC changes from the mildest to the severest imbalance."""
-
-    def measure(data: Data) -> float:
-        vs = data[""][data[""]["method"] == VS]
-        cells = by_cell(vs.assign(beta=vs["beta"].fillna(1))).sort_values("beta")[statistic]
-        return float(cells.iloc[-1] - cells.iloc[0])
-
-    return measure
+    vs = data[""][data[""]["method"] == VS]
+    cells = by_cell(vs.assign(beta=vs["beta"].fillna(1))).sort_values("beta")[statistic]
+    return float(cells.iloc[-1] - cells.iloc[0])
 
 
 def _draw_boxes(data: Data, **sheet: Any) -> Any:
@@ -160,52 +132,40 @@ def _draw_boxes(data: Data, **sheet: Any) -> Any:
 
 
 MELANOMA_BOX = Experiment(
-    name=BOX,
+    name="fig-melanoma-box",
     question="Does AUC fall and spread as a class gets rarer, and does LCT mend both?",
     published=True,
     sweeps=_box_sweeps,
     draw=_draw_boxes,
     claims={
         "VS's mean AUC falls as beta grows": Claim(
-            from_mildest("mean"), published="yes", better=-1
+            lambda data: from_mildest(data, "mean"), published="yes", better=-1
         ),
-        "VS's AUC spreads as beta grows": Claim(from_mildest("std"), published="yes"),
+        "VS's AUC spreads as beta grows": Claim(
+            lambda data: from_mildest(data, "std"), published="yes"
+        ),
         **gains("mean", "std", **SEVERE, published={"mean": "yes", "std": "yes"}),
         **gains("mean", "std", **SHIFTED_SEVERE),
     },
     caveats=(NO_MELANOMA, CHOSEN, ONE_SUBSAMPLE),
 )
 
-GROWTH = "fig-beta"
-TASKS = ((CAT_DOG,), ("fashion-mnist:0/6", "fashion-mnist:2/4"))
-BETAS = (5, 10, 20, 50, 100, 200, 500)
 SHOWN = {"mean": "mean AUC", "min": "min AUC", "std": "std (lower is better)"}
 
 
-def _growth_sweeps(profile: Profile) -> list[Spec]:
-    more: Any = {"betas": BETAS, "seeds": (0, 1, 2)}
-    names = [f"{GROWTH}-{tasks[0].partition(':')[0]}" for tasks in TASKS]
-    return [profile.spec(*place, both(), **more) for place in zip(names, TASKS, strict=True)]
-
-
-def slope(statistic: str) -> Any:
+def slope(data: Data, statistic: str) -> float | None:
     """Return by how much LCT's gain grows as beta grows tenfold, a line through the averages.
 
     Averages of neighbouring beta may cross by chance: the trend is told by all of them.
     """
-
-    def measure(data: Data) -> float | None:
-        means = differences(data[""], VS, LCT).groupby("beta")[statistic].mean()
-        if len(means) < 2:
-            return None
-        return float(np.polyfit(np.log10(means.index.to_numpy(float)), means, 1)[0])
-
-    return measure
+    means = differences(data[""], VS, LCT).groupby("beta")[statistic].mean()
+    if len(means) < 2:
+        return None
+    return float(np.polyfit(np.log10(means.index.to_numpy(float)), means, 1)[0])
 
 
 def _draw_growth(data: Data, **sheet: Any) -> Any:
-    steps = differences(data[""], VS, LCT).rename(columns=SHOWN)
-    steps["task"] = steps["task"].map(title_of)
+    steps = differences(data[""], VS, LCT).rename(columns=SHOWN).replace({"task": TITLES})
     long = steps.melt(["task", "beta"], list(SHOWN.values()), "panel", "step")
     seeds = long.groupby(["panel", "task", "beta"], sort=False)["step"]
     rows = seeds.agg(["mean", "min", "max"]).reset_index()
@@ -219,13 +179,23 @@ def _at(beta: int, **more: Any) -> Any:
 
 
 BETA = Experiment(
-    name=GROWTH,
+    name="fig-beta",
     question="Does LCT gain more as the imbalance grows from 5 to 500?",
-    sweeps=_growth_sweeps,
+    sweeps=lambda profile: profile.specs(
+        "fig-beta",
+        [CAT_DOG, "fashion-mnist:0/6", "fashion-mnist:2/4"],
+        both(),
+        betas=(5, 10, 20, 50, 100, 200, 500),
+        seeds=(0, 1, 2),
+    ),
     draw=_draw_growth,
     claims={
-        "LCT's gain in mean AUC grows with beta (for each factor of 10)": Claim(slope("mean")),
-        "LCT's gain in min AUC grows with beta (for each factor of 10)": Claim(slope("min")),
+        "LCT's gain in mean AUC grows with beta (for each factor of 10)": Claim(
+            lambda data: slope(data, "mean")
+        ),
+        "LCT's gain in min AUC grows with beta (for each factor of 10)": Claim(
+            lambda data: slope(data, "min")
+        ),
         **gains("mean", "min", "std", **_at(100)),
         **gains("mean", "min", "std", **_at(500)),
         **gains(

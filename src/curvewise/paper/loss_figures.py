@@ -3,19 +3,24 @@
 from collections.abc import Mapping, Sequence
 from functools import partial
 from math import log
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 from scipy.special import expit
 
 from curvewise.figures.frames import lines
-from curvewise.figures.landscapes import landscapes
+from curvewise.figures.landscapes import COLOR_LABEL, Surface, draw_landscape, landscapes
+from curvewise.figures.sheets import new_axes
 from curvewise.losses.family import LinearDensity
 from curvewise.losses.landscape import BreakEven, Landscape, break_even, loss_landscape
-from curvewise.paper.experiment import Claim, Data, Experiment, Measured, Reading, within
+from curvewise.paper.experiment import Claim, Data, Experiment, Reading, within
 from curvewise.paper.measures import over_cells
 
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+REACH = 5.0  # of logits, where the line needs no more
 BETA = 10
 PLAIN = {"omega": 0.5, "gamma": 0.0, "tau": 0.0}  # cross-entropy
 # The paper's text does not say which values its panels have. These are the values of its sweeps;
@@ -24,42 +29,81 @@ TAU = {"tau": (0.0, 1.0, 2.0, 3.0)}
 ALL = {"omega": (0.5, 0.7, 0.9, 0.99), "gamma": (0.0, 0.2, 0.4, 0.6), **TAU}
 EXACT = 1e-5  # relative, or the distance of a point from a line; the files have seven digits
 NOTHING_TRAINED = "Nothing is trained, so this is the same under every profile."
-Varied = Mapping[str, Sequence[float]]
 
 
-def _collect_landscapes(varied: Varied, reading: Reading) -> Data:
-    found: dict[str, Landscape] = {}
+def plot_landscape(
+    beta: float,
+    *,
+    omega: float = 0.5,
+    gamma: float = 0.0,
+    tau: float = 0.0,
+    reach: float | None = None,
+    ax: "Axes | None" = None,
+) -> "Axes":
+    """Draw by how much label 1 costs more than label 0 for all logits up to `reach`.
+
+    Red where a sample costs more if its label is 1, the minority, blue where it costs more if it
+    is 0, white where both cost the same; the white line is that of `break_even`. Without `reach`
+    logits go to 5, or as far as it takes to see the line; with one that is too small, the figure
+    says where the line is.
+
+    >>> axes = plot_landscape(10, tau=1.0)
+    >>> axes.get_xlabel(), axes.get_title()
+    ('$z_0$', 'beta = 10, omega = 0.5, gamma = 0, tau = 1')
+    """
+    line = break_even(beta, omega, gamma, tau)
+    if reach is None:
+        where_z1_is_0 = abs(line.intercept / line.slope)  # the slope is at least 1
+        reach = max(REACH, float(np.ceil(1.2 * where_z1_is_0)))
+    # Steep landscapes need more points than tables do for smooth contours.
+    found = loss_landscape(beta, omega=omega, gamma=gamma, tau=tau, reach=reach, points=121)
+    axes = ax if ax is not None else new_axes(6.2)
+    drawn = draw_landscape(_surface(found), axes, found.limit)
+    axes.set_title(f"beta = {beta:g}, omega = {omega:g}, gamma = {gamma:g}, tau = {tau:g}")
+    axes.figure.colorbar(drawn, ax=axes, label=COLOR_LABEL)
+    if abs(line.intercept) >= reach * (1 + line.slope):  # beyond the corner
+        times = "" if line.slope == 1 else f"{line.slope:.3g} "
+        sign = "-" if line.intercept < 0 else "+"
+        axes.text(
+            0.5, 0.5, "Both labels cost the same outside of this square:\n"
+            f"$z_1 = {times}z_0 {sign} {abs(line.intercept):.3g}$", transform=axes.transAxes,
+            ha="center", va="center", fontsize="small", bbox={"facecolor": "white", "alpha": 0.85},
+        )  # fmt: skip
+    return axes
+
+
+def _surface(landscape: Landscape) -> Surface:
+    return landscape.z, landscape.difference, landscape.line.z1(landscape.z[[0, -1]])
+
+
+def _collect_landscapes(varied: Mapping[str, Sequence[float]], reading: Reading) -> Data:
+    points: dict[str, Any] = {}
     rows = []
     for name, values in varied.items():
         for value in values:
             setting: dict[str, Any] = {**PLAIN, name: value}
-            panel = f"{name} = {value:g}"
-            found[panel] = loss_landscape(BETA, **setting)
+            panel, found = f"{name} = {value:g}", loss_landscape(BETA, **setting)
+            z1, z0 = (along.ravel() for along in np.meshgrid(found.z, found.z, indexing="ij"))
+            points |= {"z0": z0, "z1": z1, panel: found.difference.ravel()}
             about = {"panel": panel, "varied": name, "beta": BETA, **setting}
-            rows.append({**about, **vars(found[panel].line)})
-    z = next(iter(found.values())).z
-    z1, z0 = (values.ravel() for values in np.meshgrid(z, z, indexing="ij"))
-    differences = {panel: one.difference.ravel() for panel, one in found.items()}
-    return {"": pd.DataFrame({"z0": z0, "z1": z1, **differences}), "lines": pd.DataFrame(rows)}
+            rows.append({**about, **vars(found.line)})
+    return {"": pd.DataFrame(points), "lines": pd.DataFrame(rows)}
 
 
 def landscapes_from(data: Data) -> dict[str, Landscape]:
     """Return the landscapes by panel, from the rows of their points and lines."""
-    z = np.unique(data[""]["z0"])
-    return {
-        str(line["panel"]): Landscape(
-            z,
-            data[""][line["panel"]].to_numpy(float).reshape(len(z), len(z)),
-            BreakEven(line["alpha"], line["slope"], line["intercept"]),
-        )
-        for line in data["lines"].to_dict("records")
-    }
+    z, found = np.unique(data[""]["z0"]), {}
+    for row in data["lines"].to_dict("records"):
+        difference = data[""][row["panel"]].to_numpy(float).reshape(len(z), len(z))
+        line = BreakEven(row["alpha"], row["slope"], row["intercept"])
+        found[str(row["panel"])] = Landscape(z, difference, line)
+    return found
 
 
 def _draw_landscapes(data: Data, *, panels: Sequence[str], **sheet: Any) -> Any:
-    words = {**sheet, "caption": f"beta = {BETA}; others as in cross-entropy; white: equal cost"}
+    sheet["caption"] = f"beta = {BETA}; others as in cross-entropy; white: equal cost"
     found = landscapes_from(data)
-    return landscapes({name: found[name] for name in panels}, **words)
+    return landscapes({name: _surface(found[name]) for name in panels}, **sheet)
 
 
 def off(name: str, column: str, expected: Any, published: str = "") -> Claim:
@@ -147,27 +191,17 @@ LOW, HIGH = 0.0, 3.0
 HEIGHTS = (0.0, 0.15, 0.33, 0.66)  # at HIGH: those of the paper's sweeps
 
 
-def mean_of(density: LinearDensity) -> float:
-    """Return the expectation; the density is a mixture of two triangles with theirs at 1/3, 2/3.
-
-    >>> mean_of(LinearDensity(0.0, 3.0, 0.0))
-    1.0
-    """
-    width = density.high - density.low
-    share = density.height_at_high * width / 2  # of the triangle that rises
-    return density.low + width * (1 + share) / 3
-
-
 def _collect_densities(reading: Reading) -> Data:
     points, summary = [], []
     for height in HEIGHTS:
         density, tau = LinearDensity(LOW, HIGH, height), np.linspace(LOW, HIGH, 61)
         curves = {"pdf": density.pdf(tau), "cdf": density.cdf(tau)}
         points.append(pd.DataFrame({"height": height, "tau": tau, **curves}))
-        moments = {"mean": mean_of(density), "median": float(density.ppf(0.5))}
-        above = 1 - float(density.cdf((LOW + HIGH) / 2))
-        ends = {"height": height, "height at low": density.height_at_low}
-        summary.append({**ends, **moments, "above the middle": above})
+        # A mixture of two triangles, whose means are at 1/3 and at 2/3 of the width.
+        rising, median = height * (HIGH - LOW) / 2, float(density.ppf(0.5))
+        row = {"height": height, "height at low": density.height_at_low}
+        row |= {"mean": LOW + (HIGH - LOW) * (1 + rising) / 3, "median": median}
+        summary.append(row | {"above the middle": 1 - float(density.cdf((LOW + HIGH) / 2))})
     return {"": pd.concat(points), "summary": pd.DataFrame(summary)}
 
 
@@ -178,12 +212,9 @@ def _draw_densities(data: Data, **sheet: Any) -> Any:
     return lines(rows, x="tau", y="value", hue="height", panel="panel", ylabel="", **sheet)
 
 
-def _density(height: float, column: str) -> Any:
-    def measure(data: Data) -> float:
-        rows = data["summary"]
-        return float(rows.loc[np.isclose(rows["height"], height), column].iloc[0])
-
-    return measure
+def _density(data: Data, height: float, column: str) -> float:
+    rows = data["summary"]
+    return float(rows.loc[np.isclose(rows["height"], height), column].iloc[0])
 
 
 LINEAR_DENSITY = Experiment(
@@ -195,13 +226,13 @@ LINEAR_DENSITY = Experiment(
     draw=_draw_densities,
     claims={
         "With height 0 at 3 it is a triangle: its mean is 1": Claim(
-            _density(0.0, "mean"), within(1, 1), "a triangle"
+            lambda data: _density(data, 0.0, "mean"), within(1, 1), "a triangle"
         ),
         "With height 0.33 it is nearly uniform: its mean is nearly 1.5": Claim(
-            _density(0.33, "mean"), within(1.49, 1.51), "uniform"
+            lambda data: _density(data, 0.33, "mean"), within(1.49, 1.51), "uniform"
         ),
         "With height 0.66 nearly all is at the top: above 1.5 lies most": Claim(
-            _density(0.66, "above the middle"), within(0.5, 1)
+            lambda data: _density(data, 0.66, "above the middle"), within(0.5, 1)
         ),
     },
     table=lambda data: data["summary"],
@@ -218,38 +249,23 @@ def _collect_softmax(reading: Reading) -> Data:
     for omega in OMEGAS:
         costs = {"loss 0": -(1 - omega) * np.log1p(-SCORES), "loss 1": -omega * np.log(SCORES)}
         points.append(pd.DataFrame({"omega": omega, "p1": SCORES, **costs}))
-        p1 = float(expit(break_even(BETA, omega).intercept))
-        shifted = float(expit(break_even(BETA, omega, tau=2.0).intercept))
-        crossings.append(
-            {"omega": omega, "p1": p1, "loss": -omega * log(p1), "p1 with tau": shifted}
-        )
+        p1, moved = (float(expit(break_even(BETA, omega, tau=t).intercept)) for t in (0.0, 2.0))
+        crossings.append({"omega": omega, "p1": p1, "loss": -omega * log(p1), "p1 with tau": moved})
     return {"": pd.concat(points), "crossings": pd.DataFrame(crossings)}
 
 
 def _draw_softmax(data: Data, **sheet: Any) -> Any:
     named = {"loss 0": "label 0", "loss 1": "label 1"}
     rows = data[""].rename(columns=named).melt(["omega", "p1"], list(named.values()), "label")
-    rows = rows[rows["value"] <= HIGHEST].assign(omega=rows["omega"].map("omega = {:g}".format))
     marked = data["crossings"].rename(columns={"loss": "value"})
-    marked = marked.assign(
-        text=marked["p1"].map("{:.4f}".format), omega=marked["omega"].map("omega = {:g}".format)
+    marked["text"] = marked["p1"].map("{:.4f}".format)
+    drawn, points = (
+        one.assign(omega=one["omega"].map("omega = {:g}".format))
+        for one in (rows[rows["value"] <= HIGHEST], marked)
     )
-    return lines(
-        rows,
-        x="p1",
-        y="value",
-        hue="label",
-        panel="omega",
-        points=marked,
-        columns=2,
-        xlabel="softmax score p1",
-        ylabel="weighted cross-entropy",
-        **sheet,
-    )
-
-
-def _crossing_steps(data: Data) -> Measured:
-    return over_cells(data["crossings"]["p1"].diff(), "mean", "steps of omega")
+    words = {"xlabel": "softmax score p1", "ylabel": "weighted cross-entropy", **sheet}
+    looks: Any = {"hue": "label", "panel": "omega", "points": points, "columns": 2}
+    return lines(drawn, x="p1", y="value", **looks, **words)
 
 
 OMEGA_SOFTMAX = Experiment(
@@ -261,7 +277,8 @@ OMEGA_SOFTMAX = Experiment(
     draw=_draw_softmax,
     claims={
         "The crossing moves up as omega grows": Claim(
-            _crossing_steps, published="rises with omega"
+            lambda data: over_cells(data["crossings"]["p1"].diff(), "mean", "steps of omega"),
+            published="rises with omega",
         ),
         "tau does not move the crossing of the plain softmax (score at tau = 2)": Claim(
             lambda data: data["crossings"]["p1 with tau"][0], within(0.45, 0.55), "unmoved: 0.5"

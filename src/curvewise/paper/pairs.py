@@ -1,5 +1,6 @@
 """VS against VS + LCT on all 45 pairs of ten classes, with controls, and with longer training."""
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -16,12 +17,11 @@ from curvewise.paper.experiment import (
     Experiment,
     Measured,
     Reading,
-    by_test,
     within,
 )
-from curvewise.paper.measures import LCT, SHIFTED, VS, at_two, gain, gains, shifted, title_of
+from curvewise.paper.measures import LCT, SHIFTED, TITLES, VS, at_two, gain, gains, shifted
 from curvewise.paper.profiles import Profile, both
-from curvewise.stats.areas import BETTER, differences
+from curvewise.stats.areas import differences
 from curvewise.stats.ensembles import with_ensembles
 from curvewise.sweep.spec import Spec
 
@@ -32,36 +32,40 @@ PUBLISHED = {
     "std": "43 of 45, -0.005",
 }
 PANELS = {"mean": "mean", "min": "minimum", "std": "std (lower is better)"}
-DRAWN: Any = {"x": "method", "y": "difference", "hue": "method", "panel": "panel"}
 RESAMPLED = "Pairs share classes: intervals and p allow for that (Aronow et al. 2015)."
 FEWER = "VS has 36 models at tau > 0 to LCT's 48, which alone raises its minimum."
 HINDSIGHT = "That tau = 2 is the one to take was seen on these data."
 
 
-def drawn_differences(models: pd.DataFrame, arm: str, name: str) -> pd.DataFrame:
-    """Return statistics of AUC of an arm less that of VS, a row a pair, seeds averaged."""
-    means = differences(models, VS, arm).groupby("task", sort=False)[list(PANELS)].mean()
-    return (
-        means.rename(columns=PANELS)
-        .melt(var_name="panel", value_name="difference")
+def _drawn(pairs: dict[str, tuple[pd.DataFrame, str]], **sheet: Any) -> Any:
+    """Draw statistics of AUC of an arm less those of VS: a dot a pair of classes, seeds averaged.
+
+    `pairs` holds models and the arm by what is written below them.
+    """
+    rows = [
+        differences(models, VS, arm)
+        .groupby("task", sort=False)[list(PANELS)]
+        .mean()
         .assign(method=name)
-    )
+        for name, (models, arm) in pairs.items()
+    ]
+    long = pd.concat(rows).rename(columns=PANELS).melt("method", var_name="panel")
+    looks: Any = {"x": "method", "hue": "method", "panel": "panel", "zero": True, "mean": True}
+    return boxes(long, y="value", **looks, **sheet)
 
 
 def draw_pairs(data: Data, **sheet: Any) -> Any:
     """Draw by how much LCT differs from VS, with and without VS's models at tau = 0."""
     models = data[""]
-    both_ways = {f"less {VS}": models, f"less {SHIFTED}": shifted(models)}
-    rows = [drawn_differences(own, LCT, name) for name, own in both_ways.items()]
-    return boxes(pd.concat(rows), **DRAWN, zero=True, mean=True, ylabel="AUC of LCT", **sheet)
+    ways = {f"less {VS}": (models, LCT), f"less {SHIFTED}": (shifted(models), LCT)}
+    return _drawn(ways, ylabel="AUC of LCT", **sheet)
 
 
 def draw_arms(data: Data, parts: tuple[str, ...], **sheet: Any) -> Any:
-    """Draw by how much each arm differs from VS, a dot a pair."""
+    """Draw by how much each arm differs from VS."""
     models = pd.concat([data[part] for part in parts])
     arms = [arm for arm in (LCT, FILM, RANDOM, FOUR) if arm in set(models["method"])]
-    rows = pd.concat([drawn_differences(models, arm, arm) for arm in arms])
-    return boxes(rows, **DRAWN, zero=True, mean=True, ylabel=f"AUC less that of {VS}", **sheet)
+    return _drawn({arm: (models, arm) for arm in arms}, ylabel=f"AUC less that of {VS}", **sheet)
 
 
 def pair_table(name: str, source: str, question: str, **others: Any) -> Experiment:
@@ -97,9 +101,8 @@ PAIRS_FASHION = pair_table(
 )
 
 CONTROLS = "table-controls"
-FILM, RANDOM = (METHODS[name].label for name in ("constant-film", "unconditioned"))
-FOUR = "mean of 4 VS"
-ARMS = {"vs": VS, "constant-film": FILM, "unconditioned": RANDOM, "lct": LCT}
+ARMS = {name: METHODS[name].label for name in ("vs", "constant-film", "unconditioned", "lct")}
+FILM, RANDOM, FOUR = ARMS["constant-film"], ARMS["unconditioned"], "mean of 4 VS"
 PARTS = {**ARMS, "mean-of-4": FOUR}
 REPEATED = [f"fashion-mnist:{pair}" for pair in ("0/6", "1/3", "2/4", "4/6", "5/7")]
 FEW_MEANS = "Means of 4 VS are a quarter as many, at four times the cost: that alone raises min."
@@ -117,38 +120,26 @@ def _control_sweeps(profile: Profile) -> list[Spec]:
 
 
 def _collect_controls(reading: Reading) -> Data:
-    models = reading.models(CONTROLS, scores=True)
-    models = with_ensembles(models, VS, FOUR, ("omega", "gamma"))
+    models = with_ensembles(reading.models(CONTROLS, scores=True), VS, FOUR, ("omega", "gamma"))
     parts = {part: models[models["method"] == arm][AREAS] for part, arm in PARTS.items()}
     return {**parts, "repeats": reading.models(f"{CONTROLS}-repeats")[AREAS]}
 
 
 def _control(b: str, a: str, statistic: str) -> dict[str, Claim]:
-    """Return the claim that b has the higher statistic of AUC than a."""
-    names = [name for name, arm in PARTS.items() if arm in (a, b)]
-    measure = gain(statistic, a=a, b=b, unit="pairs")
-
-    def together(data: Data) -> Measured | None:
-        return measure({"": pd.concat([data[name] for name in names])})
-
-    text = f"{b} has the higher {statistic} AUC than {a}"
-    return {text: Claim(together, by_test, better=BETTER[statistic])}
+    measure = gain(statistic, a=a, b=b, unit="pairs", parts=tuple(PARTS))
+    return {f"{b} has the higher {statistic} AUC than {a}": Claim(measure)}
 
 
-def luck(method: str, part: str) -> Any:
+def luck(data: Data, method: str, part: str) -> float:
     """Return the variance of one setting trained again as a share of that over all settings.
 
     Both are means over the tasks that were repeated, at the same seed.
     """
-
-    def measure(data: Data) -> float:
-        again = data["repeats"][data["repeats"]["method"] == method].dropna(subset="auc")
-        places = again[["task", "seed"]].drop_duplicates()
-        settings = data[part].merge(places, on=["task", "seed"]).groupby("task")["auc"].var()
-        repeats = again.groupby(["task", "omega"])["auc"].var()
-        return float(repeats.mean() / settings.mean()) if settings.mean() else np.nan
-
-    return measure
+    again = data["repeats"][data["repeats"]["method"] == method].dropna(subset="auc")
+    places = again[["task", "seed"]].drop_duplicates()
+    settings = data[part].merge(places, on=["task", "seed"]).groupby("task")["auc"].var().mean()
+    repeats = again.groupby(["task", "omega"])["auc"].var().mean()
+    return float(repeats / settings) if settings else np.nan
 
 
 CONTROLS_TABLE = Experiment(
@@ -165,10 +156,10 @@ CONTROLS_TABLE = Experiment(
         **_control(LCT, FOUR, "mean"),
         **_control(FOUR, VS, "mean"),
         "Of VS, luck makes less than half of the variance over settings": Claim(
-            luck(VS, "vs"), within(0, 0.5)
+            lambda data: luck(data, VS, "vs"), within(0, 0.5)
         ),
         "Of LCT, luck makes less than half of the variance over settings": Claim(
-            luck(LCT, "lct"), within(0, 0.5)
+            lambda data: luck(data, LCT, "lct"), within(0, 0.5)
         ),
     },
     caveats=(RESAMPLED, FEW_MEANS, "Luck: one of two settings trained twelve times, five pairs."),
@@ -186,9 +177,9 @@ LONG_PAPER = {"preset": "quick", "film_init": "paper"}
 
 
 def _long_sweeps(name: str, pixels: bool, profile: Profile) -> list[Spec]:
-    more: dict[str, Any] = {"features": {}} if pixels else {}
     recipe: dict[str, Any] = {"weight_decay": PIXEL_DECAY} if pixels else {}
-    more["recipe"] = LONG_PAPER if profile.name == "paper" else recipe
+    more: dict[str, Any] = {"recipe": LONG_PAPER if profile.name == "paper" else recipe}
+    more |= {"features": {}} if pixels else {}
     lengths = (1, 2) if profile.scale == "tiny" else EPOCHS[profile.name]
     specs = []
     for part, epochs in zip(("shorter", "longer"), lengths, strict=True):
@@ -208,26 +199,23 @@ def _collect_long(reading: Reading) -> Data:
     return data
 
 
-def changes(change: "pd.Series[float]") -> Measured:
-    """Return changes of validation AUC, pair by pair; those of less than FLAT are flat."""
-    known = change.dropna()
-    flat = int((known.abs() <= FLAT).sum())
-    return Measured(float(known.mean()), better=flat, units=len(known), unit="pairs", word="flat")
+def flat_claims(when: str, change: Callable[[Data, str], "pd.Series[float]"]) -> dict[str, Claim]:
+    """Return the claims that validation AUC of VS and of LCT is flat, pair by pair."""
 
-
-def flat_claims(when: str, change: Any) -> dict[str, Claim]:
-    """Return the claims that validation AUC of VS and of LCT is flat; change(data, method)."""
-
-    def of(arm: str) -> Claim:
-        return Claim(lambda data: changes(change(data, arm)), within(-FLAT, FLAT))
+    def measure(data: Data, arm: str) -> Measured:
+        known = change(data, arm).dropna()
+        flat, pairs = int((known.abs() <= FLAT).sum()), len(known)
+        return Measured(float(known.mean()), better=flat, units=pairs, unit="pairs", word="flat")
 
     return {
-        f"VS's validation AUC is flat {when}": of(VS),
-        f"LCT's validation AUC is flat {when}": of(LCT),
+        f"{name}'s validation AUC is flat {when}": Claim(
+            partial(measure, arm=arm), within(-FLAT, FLAT)
+        )
+        for name, arm in (("VS", VS), ("LCT", LCT))
     }
 
 
-def _from_shorter(data: Data, method: str) -> Any:
+def _from_shorter(data: Data, method: str) -> "pd.Series[float]":
     short, long = (
         part[part["method"] == method].groupby("task")["validation_auc"].mean()
         for part in (data["shorter"], data["longer"])
@@ -236,7 +224,7 @@ def _from_shorter(data: Data, method: str) -> Any:
 
 
 def _long_experiment(name: str, of: str, *caveats: str, pixels: bool) -> Experiment:
-    longer: Any = {"part": "longer", "unit": "pairs"}
+    longer: Any = {"parts": ["longer"], "unit": "pairs"}
     eight = "Eight settings an arm; a quarter of the training part is for validation."
     return Experiment(
         name=name,
@@ -287,7 +275,7 @@ def _collect_lengths(reading: Reading) -> Data:
     return {"": models[["task", "method", "epochs", *SETTINGS, "validation_auc", "auc"]]}
 
 
-def _last_step(data: Data, method: str) -> Any:
+def _last_step(data: Data, method: str) -> "pd.Series[float]":
     models = data[""][data[""]["method"] == method]
     means = models.pivot_table(index="task", columns="epochs", values="validation_auc")
     return means.iloc[:, -1] - means.iloc[:, -2]
@@ -304,9 +292,8 @@ def _length_gains(end: str, beside: str = VS) -> dict[str, Claim]:
 
 
 def _draw_lengths(data: Data, **sheet: Any) -> Any:
-    groups = data[""].groupby(["task", "method", "epochs"], sort=False)["validation_auc"]
-    rows = groups.agg(["mean", "min", "max"]).reset_index()
-    rows["task"] = rows["task"].map(title_of)
+    groups = data[""].replace({"task": TITLES}).groupby(["task", "method", "epochs"], sort=False)
+    rows = groups["validation_auc"].agg(["mean", "min", "max"]).reset_index()
     ends: Any = {"y": "mean", "low": "min", "high": "max", "ylabel": "AUC on validation"}
     return lines(rows, x="epochs", hue="method", panel="task", log=True, **ends, **sheet)
 

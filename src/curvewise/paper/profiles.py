@@ -16,70 +16,53 @@ from curvewise.sweep.spec import Spec, expanded_task
 
 PROFILES = ("laptop", "paper")
 SCALES = ("full", "tiny")
-TINY = {
-    "epochs": 2,
-    "tasks": 3,
-    "betas": 2,
-    "seeds": 2,
-    "settings": 2,
-}  # enough to see that everything works
 
 # Chosen on Fashion-MNIST pairs 0/3, 0/6, 1/3, 2/4 and 2/6: with this decay the AUC of VS is the
 # same after 20 epochs and after 60, that of LCT lower by 0.004 at most; without it rare samples
 # are learnt by heart. It pulls weights to 0, so FiLM must start as the identity (the default): else
 # it would be pulled to forget everything.
-SETTLED = {"preset": "quick", "weight_decay": 5e-3}
-HEAD: dict[str, Any] = {
-    "network": {"name": "mlp", "hidden": [64]},
-    "recipe": {**SETTLED, "weight_decay": 1e-2, "epochs": 20},  # chosen on Dogs vs Cats
-}
+SETTLED = {"preset": "quick", "weight_decay": 5e-3, "epochs": 20}
 FROZEN = {"embed": "efficientnet-lite0", "pca": 128}
-LAPTOP: dict[str, dict[str, Any]] = {
-    "cifar10": {**HEAD, "features": {**FROZEN, "size": 96}},
-    "cifar100": {**HEAD, "features": {**FROZEN, "size": 96}},
-    "dogs-vs-cats": {
-        **HEAD,
-        "features": FROZEN,
-        "data": {"image_size": 96},
+# What is trained on each source: entries of a spec, and what figures call the network.
+Kind = dict[str, Any]
+HEAD: Kind = {
+    "called": "heads on 128 components of EfficientNet-Lite0 features",
+    "network": {"name": "mlp", "hidden": [64]},
+    "recipe": {**SETTLED, "weight_decay": 1e-2},  # chosen on Dogs vs Cats
+    "features": FROZEN,
+}
+CIFAR_HEAD = HEAD | {"features": {**FROZEN, "size": 96}}
+PHOTO_HEAD = HEAD | {"data": {"image_size": 96}}
+RESNET: Kind = {"called": "ResNet-32", "network": {"name": "resnet32"}}
+RESNEXT: Kind = {"called": "ResNeXt50", "network": {"name": "resnext50-32x4d"}}
+RESNEXT["data"] = {"image_size": 256}
+KINDS: dict[str, dict[str, Kind]] = {
+    "laptop": {
+        "cifar10": CIFAR_HEAD,
+        "cifar100": CIFAR_HEAD,
+        "dogs-vs-cats": PHOTO_HEAD,
+        "melanoma": PHOTO_HEAD,
+        "fashion-mnist": {
+            "called": "small networks on 64 principal components",
+            "network": {"name": "mlp", "hidden": [64, 64]},
+            "features": {"pca": 64},
+            "recipe": SETTLED,
+        },
     },
-    "melanoma": {**HEAD, "features": FROZEN, "data": {"image_size": 96}},
-    "fashion-mnist": {
-        "network": {"name": "mlp", "hidden": [64, 64]},
-        "features": {"pca": 64},
-        "recipe": {**SETTLED, "epochs": 20},
+    "paper": {
+        "cifar10": RESNET | {"recipe": {"preset": "paper-cifar"}},
+        "cifar100": RESNET | {"recipe": {"preset": "paper-cifar"}},
+        "dogs-vs-cats": RESNEXT | {"recipe": {"preset": "paper-dogs-cats"}},
+        "melanoma": RESNEXT | {"recipe": {"preset": "paper-melanoma"}},
+        # Not in the paper, which has photographs only: the small CNN, trained like CIFAR's.
+        "fashion-mnist": {
+            "called": "small CNN",
+            "network": {"name": "small-cnn"},
+            "recipe": {"preset": "paper-cifar", "augment": "none"},
+        },
     },
 }
-PAPER: dict[str, dict[str, Any]] = {
-    "cifar10": {"network": {"name": "resnet32"}, "recipe": {"preset": "paper-cifar"}},
-    "cifar100": {"network": {"name": "resnet32"}, "recipe": {"preset": "paper-cifar"}},
-    "dogs-vs-cats": {
-        "network": {"name": "resnext50-32x4d"},
-        "recipe": {"preset": "paper-dogs-cats"},
-        "data": {"image_size": 256},
-    },
-    "melanoma": {
-        "network": {"name": "resnext50-32x4d"},
-        "recipe": {"preset": "paper-melanoma"},
-        "data": {"image_size": 256},
-    },
-    # Not in the paper, which has photographs only: the small CNN, trained like CIFAR's networks.
-    "fashion-mnist": {
-        "network": {"name": "small-cnn"},
-        "recipe": {"preset": "paper-cifar", "augment": "none"},
-    },
-}
-NETWORKS = {  # as figures name them
-    ("laptop", "cifar10"): "heads on 128 components of EfficientNet-Lite0 features",
-    ("laptop", "cifar100"): "heads on 128 components of EfficientNet-Lite0 features",
-    ("laptop", "dogs-vs-cats"): "heads on 128 components of EfficientNet-Lite0 features",
-    ("laptop", "melanoma"): "heads on 128 components of EfficientNet-Lite0 features",
-    ("laptop", "fashion-mnist"): "small networks on 64 principal components",
-    ("paper", "cifar10"): "ResNet-32",
-    ("paper", "cifar100"): "ResNet-32",
-    ("paper", "dogs-vs-cats"): "ResNeXt50",
-    ("paper", "melanoma"): "ResNeXt50",
-    ("paper", "fashion-mnist"): "small CNN",
-}
+OWN = {"called": "a network of its own"}  # an experiment's that makes its specs itself
 PIXELS = "networks of two layers of 64 on all 784 pixels"  # where components are not asked for
 
 
@@ -90,9 +73,6 @@ class Profile:
     `weights` is the file with ImageNet weights of ResNeXt50 that the profile "paper" starts from;
     without it those networks start from random weights, and figures say so. `melanoma` says whether
     its images are there; figures that show them take Dogs vs Cats in their place otherwise.
-
-    >>> Profile("laptop").caption("cifar10:cat/dog")
-    'laptop profile: heads on 128 components of EfficientNet-Lite0 features'
     """
 
     name: str = "laptop"
@@ -104,30 +84,26 @@ class Profile:
         require_choice("profile", self.name, PROFILES)
         require_choice("scale", self.scale, SCALES)
 
-    def caption(self, task: str, *, pixels: bool = False) -> str:
-        """Say under a figure what was trained on a task, its images taken as pixels or as usual."""
-        raw = pixels and self.name == "laptop"
-        text = f"{self.name} profile: {PIXELS if raw else NETWORKS[self.name, _source(task)]}"
-        if self.name == "paper" and "ResNeXt" in text:
-            text += " from ImageNet weights" if self.weights else " from random weights"
-        return text + (", tiny scale: no result" if self.scale == "tiny" else "")
+    def caption(self, tasks: Iterable[str], *, pixels: bool = False) -> str:
+        """Say under a figure what was trained on tasks, images taken as pixels or as usual.
 
-    def caption_of(self, tasks: Iterable[str], *, pixels: bool = False) -> str:
-        """Return the caption for tasks of one or several sources; nothing where nothing is trained.
+        Nothing where nothing is trained.
 
-        >>> print(Profile("paper").caption_of(["cifar10:cat/dog", "fashion-mnist:0/6"]))
+        >>> print(Profile("paper").caption(["cifar10:cat/dog", "fashion-mnist:0/6"]))
         paper profile: ResNet-32 (cifar10); small CNN (fashion-mnist)
         """
         sources: dict[str, list[str]] = {}
-        for source in dict.fromkeys(_source(task) for task in tasks):
-            sources.setdefault(self.caption(source, pixels=pixels), []).append(source)
-        if len(sources) < 2:
-            return next(iter(sources), "")
-        start = f"{self.name} profile: "
-        own = [
-            f"{text.removeprefix(start)} ({', '.join(names)})" for text, names in sources.items()
-        ]
-        return start + "; ".join(own)
+        for source in dict.fromkeys(map(source_of, tasks)):
+            text = KINDS[self.name].get(source, OWN)["called"]
+            if text == RESNEXT["called"]:
+                text += f" from {'ImageNet' if self.weights else 'random'} weights"
+            if pixels and self.name == "laptop" and source in KINDS["laptop"]:
+                text = PIXELS
+            sources.setdefault(text, []).append(source)
+        if len(sources) > 1:
+            sources = {f"{text} ({', '.join(own)})": own for text, own in sources.items()}
+        tiny = ", tiny scale: no result" if self.scale == "tiny" else ""
+        return f"{self.name} profile: {'; '.join(sources)}{tiny}" if sources else ""
 
     def spec(
         self,
@@ -149,10 +125,12 @@ class Profile:
         >>> spec.size, spec.features.embed
         (48, 'efficientnet-lite0')
         """
-        kind = _kind(self.name, tasks)
-        network = dict(kind["network"])
-        if self.weights and network["name"] == "resnext50-32x4d":
-            network["weights"] = self.weights
+        sources, known = {source_of(task) for task in tasks}, KINDS[self.name]
+        if len(sources) != 1 or not sources <= known.keys():
+            known_names = ", ".join(known)
+            raise InputError(f"a sweep must be over one of {known_names}, got {sorted(sources)}")
+        kind = known[sources.pop()]
+        pretrained = self.weights and kind["called"] == RESNEXT["called"]
         given = {
             "name": name,
             "tasks": list(tasks),
@@ -160,60 +138,54 @@ class Profile:
             "seeds": list(seeds),
             "data": kind.get("data", {}),
             "features": kind.get("features", {}),
-            "network": network,
+            "network": kind["network"] | ({"weights": self.weights} if pretrained else {}),
             "recipe": {**kind["recipe"], **(recipe or {})},
             "methods": [dict(method) for method in methods],
             **more,
         }
         return Spec.from_dict(_tiny(given) if self.scale == "tiny" else given)
 
+    def specs(self, name: str, tasks: Sequence[str], methods: Any, **more: Any) -> list[Spec]:
+        """Return a sweep for each source of the tasks, called NAME-SOURCE.
 
-def both(method: str = "lct") -> list[dict[str, Any]]:
-    """Return the paper's two arms with their 48 settings each.
+        >>> [spec.name for spec in Profile().specs("a", ["cifar10:3/5", "melanoma"], both())]
+        ['a-cifar10', 'a-melanoma']
+        """
+        by_source: dict[str, list[str]] = {}
+        for task in tasks:
+            by_source.setdefault(source_of(task), []).append(task)
+        return [
+            self.spec(f"{name}-{source}", own, methods, **more) for source, own in by_source.items()
+        ]
 
-    >>> [arm["method"] for arm in both()]
-    ['vs', 'lct']
-    """
-    return [{"method": "vs", "grid": "paper"}, {"method": method, "grid": "paper"}]
 
-
-def _source(task: str) -> str:
+def source_of(task: str) -> str:
+    """Return the source of a task: what stands before the colon."""
     return task.partition(":")[0]
 
 
-def _kind(profile: str, tasks: Sequence[str]) -> dict[str, Any]:
-    sources = {_source(task) for task in tasks}
-    known = LAPTOP if profile == "laptop" else PAPER
-    if len(sources) != 1 or not sources <= known.keys():
-        raise InputError(f"a sweep must be over one of {', '.join(known)}, got {sorted(sources)}")
-    return known[sources.pop()]
+def both() -> list[dict[str, Any]]:
+    """Return the paper's two arms with their 48 settings each."""
+    return [{"method": "vs", "grid": "paper"}, {"method": "lct", "grid": "paper"}]
 
 
 def _tiny(given: dict[str, Any]) -> dict[str, Any]:
     """Return a spec of few tasks, betas, seeds, settings, epochs; images have 64 pixels a side."""
-    tasks = [task for text in given["tasks"] for task in expanded_task(text)]
-    recipe = {**given["recipe"], "epochs": TINY["epochs"]}
-    data = {**given["data"], "image_size": 64} if "image_size" in given["data"] else given["data"]
+    recipe = {**given["recipe"], "epochs": 2}
     return {
         **given,
-        "tasks": tasks[: TINY["tasks"]],
-        "betas": given["betas"][: TINY["betas"]],
-        "seeds": given["seeds"][: TINY["seeds"]],
+        "tasks": [task for text in given["tasks"] for task in expanded_task(text)][:3],
+        "betas": given["betas"][:2],
+        "seeds": given["seeds"][:2],
         "recipe": recipe,
-        "data": data,
+        "data": {name: 64 if name == "image_size" else v for name, v in given["data"].items()},
         "methods": [_few_settings(method) for method in given["methods"]],
     }
 
 
 def _few_settings(method: dict[str, Any]) -> dict[str, Any]:
     """Return a method with the first values of its lists, two of the last and one of the others."""
-    grid = method.pop("grid", None)
-    paper = METHODS[method["method"]].paper if grid else None
-    lists = {**(paper or {}), **method}
+    grid = METHODS[method["method"]].paper if method.pop("grid", None) else None
+    lists = {**(grid or {}), **method}
     long = [name for name, values in lists.items() if isinstance(values, list | tuple)]
-    return {
-        name: list(values)[: TINY["settings"] if name == long[-1] else 1]
-        if name in long
-        else values
-        for name, values in lists.items()
-    }
+    return lists | {name: list(lists[name])[: 1 + (name == long[-1])] for name in long}

@@ -1,6 +1,7 @@
 """Run an experiment: the missing part of its sweeps, its data as CSV, its claims and its figure."""
 
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -8,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from curvewise.base.errors import InputError
+from curvewise.base.errors import InputError, require
 from curvewise.base.files import read_json, sha256, write_json
 from curvewise.base.machine import machine, versions
 from curvewise.paper.experiment import Data, Experiment, Reading, results, sentence
@@ -20,7 +21,12 @@ from curvewise.sweep.work import Problems
 
 STORE = "runs.db"
 DIGITS = "%.7g"  # of a number in a file; what is shown has fewer
+WHEN = {".png": "Software", ".svg": "Date"}
 NO_RESULT = "tiny scale: no result. "
+RECORDED = {
+    *("name", "command", "profile", "scale", "date", "seconds", "machine", "versions", "models"),
+    *("data", "figures"),
+}
 
 
 @dataclass(frozen=True)
@@ -46,8 +52,9 @@ def run_experiment(
     """
     require_usable(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    _refuse_others(experiment.name, profile, folder)
-    specs, seconds = experiment.sweeps(profile), 0.0
+    name, specs, seconds = experiment.name, experiment.sweeps(profile), 0.0
+    new = {"name": name, "command": command, "profile": profile.name, "scale": profile.scale}
+    refuse_less(folder, read_record(name, folder), new, "--out")
     names = [spec.name for spec in specs]
     if specs:
         with Store(folder / STORE) as store:
@@ -56,18 +63,14 @@ def run_experiment(
                     raise _failure(store, spec.name, folder)
             reading = Reading(profile, store, problems, names)
             # Of training, whenever that was: a run that was stopped, or finds models, took as long.
-            seconds = sum(float(reading.models(name)["seconds"].sum()) for name in names)
+            seconds = float(reading.models()["seconds"].sum())
             data = experiment.collect(reading)
     else:
         data = experiment.collect(Reading(profile, None, problems, names))
-    (folder / f"{experiment.name}.json").unlink(missing_ok=True)  # it would name others' files
-    files = write_data(experiment.name, data, folder)
-    shown = show(experiment, profile, folder, save_to=folder)
-    record = {
-        "name": experiment.name,
-        "command": command,
-        "profile": profile.name,
-        "scale": profile.scale,
+    (folder / f"{name}.json").unlink(missing_ok=True)  # it would be of other data
+    files = write_data(name, data, folder)
+    shown = show(experiment, profile, read_data(name, files), save_to=folder)
+    record = new | {
         "date": datetime.now(UTC).date().isoformat(),
         "seconds": round(seconds, 3),
         "machine": machine(),
@@ -77,8 +80,8 @@ def run_experiment(
         "sums": {file.name: file_sum(file) for file in files},
         "figures": [file.name for file in shown.files],
     }
-    write_json(folder / f"{experiment.name}.json", record)
-    return replace(shown, files=[*files, *shown.files])
+    write_json(folder / f"{name}.json", record)
+    return Shown(shown.results, shown.table, [*files, *shown.files])
 
 
 def _failure(store: Store, name: str, folder: Path) -> InputError:
@@ -91,10 +94,14 @@ def _failure(store: Store, name: str, folder: Path) -> InputError:
 
 
 def show(
-    experiment: Experiment, profile: Profile, folder: Path, *, save_to: Path | None = None
+    experiment: Experiment,
+    profile: Profile,
+    data: Data,
+    *,
+    save_to: Path | None = None,
+    endings: Sequence[str] = (".png", ".svg"),
 ) -> Shown:
-    """Make results, table and figure from the CSV files in a folder alone."""
-    data = read_data(experiment.name, folder)
+    """Make results, table and figure from data as their CSV files have them."""
     found = results(experiment.claims, data)
     table = found if experiment.table is None else experiment.table(data)
     files = []
@@ -104,14 +111,12 @@ def show(
         specs = experiment.sweeps(profile)
         named = [task for rows in data.values() if "task" in rows for task in rows["task"].unique()]
         tasks = named or [task for spec in specs for task in spec.tasks]
-        pixels = any(spec.features.pca is None for spec in specs)
-        caption = profile.caption_of(tasks, pixels=pixels)
+        caption = profile.caption(tasks, pixels=any(spec.features.pca is None for spec in specs))
         figure = experiment.draw(data, title=title, caption=caption)
-        for suffix in (".png", ".svg"):
-            files.append(save_to / f"{experiment.name}{suffix}")
+        files = [save_to / f"{experiment.name}{ending}" for ending in endings]
+        for file in files:
             # Without what tells when it was drawn, the same data give the same file.
-            without = {"Date": None} if suffix == ".svg" else {"Software": None}
-            figure.savefig(files[-1], dpi=150, metadata=without)
+            figure.savefig(file, dpi=150, metadata={WHEN[file.suffix]: None})
     return Shown(found, table, files)
 
 
@@ -119,28 +124,39 @@ def write_data(name: str, data: Data, folder: Path) -> list[Path]:
     """Write each frame as NAME.csv or NAME-PART.csv, numbers with seven digits."""
     files = []
     for part, rows in data.items():
-        if rows.empty:
-            raise InputError(f"{name} must have at least one row of data, got none")
+        require(len(rows), f"{name} must have at least one row of data, got none")
         files.append(folder / (f"{name}-{part}.csv" if part else f"{name}.csv"))
         rows.to_csv(files[-1], index=False, float_format=DIGITS, lineterminator="\n")
     return files
 
 
-def read_data(name: str, folder: Path) -> Data:
+def read_data(name: str, files: Iterable[Path]) -> Data:
     """Read an experiment's CSV files by their part."""
-    record = folder / f"{name}.json"
-    if record.is_file():
-        listed = read_json(record)["data"]
-    else:
-        listed = sorted(file.name for file in folder.glob(f"{name}*.csv"))
-    if not listed:
-        raise InputError(f"{folder} has no data of {name}; run it first")
     return {
-        file.removesuffix(".csv").removeprefix(name).removeprefix("-"): pd.read_csv(
-            folder / file, keep_default_na=False, na_values=[""]
+        file.stem.removeprefix(name).removeprefix("-"): pd.read_csv(
+            file, keep_default_na=False, na_values=[""]
         )
-        for file in listed
+        for file in files
     }
+
+
+def read_record(name: str, folder: Path) -> dict[str, Any] | None:
+    """Return an experiment's record; None without one, or if it is damaged."""
+    try:
+        record = read_json(folder / f"{name}.json")
+    except (OSError, ValueError):
+        return None
+    return record if isinstance(record, dict) and record.keys() >= RECORDED else None
+
+
+def refuse_less(place: Path, old: dict[str, Any] | None, new: dict[str, Any], other: str) -> None:
+    """Raise if an experiment at another profile or scale would take the place of its results."""
+    was, comes = ([one["profile"], one["scale"]] for one in (old or new, new))
+    require(
+        was == comes,
+        f"{place} has {new['name']} of the profile {was[0]} at the scale {was[1]}, which that of "
+        f"{comes[0]} at {comes[1]} would replace: name another {other}",
+    )
 
 
 def file_sum(path: Path) -> str:
@@ -150,27 +166,10 @@ def file_sum(path: Path) -> str:
 
 def require_usable(folder: Path) -> None:
     """Raise unless results can go to a folder, once it is made, and to the store in it."""
-    for path in (folder, *folder.parents):
-        if path.exists():
-            if not path.is_dir():
-                raise InputError(f"--out must be a folder, got the file {path}")
-            break
+    there = next(path for path in (folder, *folder.parents) if path.exists())
+    require(there.is_dir(), f"--out must be a folder, got the file {there}")
     if (folder / STORE).exists():
         Store(folder / STORE).close()
-
-
-def _refuse_others(name: str, profile: Profile, folder: Path) -> None:
-    """Raise if a folder holds this experiment's results of another profile or scale."""
-    try:
-        record = read_json(folder / f"{name}.json")
-        found = (record["profile"], record["scale"])
-    except (OSError, ValueError, TypeError, KeyError):
-        return  # none, or damaged: there is nothing to lose
-    if found != (profile.name, profile.scale):
-        raise InputError(
-            f"{folder} has results of {name} of the profile {found[0]} at the scale {found[1]}, "
-            f"which a run of {profile.name} at {profile.scale} would replace: name another --out"
-        )
 
 
 def markdown_table(rows: pd.DataFrame) -> str:
@@ -182,10 +181,9 @@ def markdown_table(rows: pd.DataFrame) -> str:
     | VS | 0.9123 | 48 |
     """
     sides = ["--:" if pd.api.types.is_numeric_dtype(rows[name]) else "---" for name in rows]
-    body = [[shown_value(value) for value in row] for row in rows.itertuples(index=False)]
-    head = "| " + " | ".join(rows.columns) + " |"
-    lines = ["| " + " | ".join(cells) + " |" for cells in body]
-    return "\n".join([head, "|" + "|".join(sides) + "|", *lines])
+    cells = [list(rows.columns), *(map(shown_value, row) for row in rows.itertuples(index=False))]
+    head, *body = (f"| {' | '.join(row)} |" for row in cells)
+    return "\n".join([head, f"|{'|'.join(sides)}|", *body])
 
 
 def shown_value(value: Any) -> str:

@@ -1,6 +1,6 @@
 """The table of sample counts: what is there, what the paper prints, what the rule gives."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -9,13 +9,13 @@ from numpy.typing import NDArray
 from curvewise.base.errors import InputError
 from curvewise.data.imbalance import subsample_to_beta
 from curvewise.data.registry import load_task, source_missing
-from curvewise.data.task import Task
 from curvewise.paper.experiment import Claim, Data, Experiment, Measured, Reading
-from curvewise.paper.profiles import both
+from curvewise.paper.profiles import both, source_of
 
 NAME = "table-samples"
 SEED = 0
 RULE = "floor(majority / beta), complete data"
+PRINTED = ["majority (published)", "minority (published)"]
 
 
 class Published(NamedTuple):
@@ -51,39 +51,30 @@ PUBLISHED = {
 def _collect(reading: Reading) -> Data:
     rows, sources = [], []
     for name, line in PUBLISHED.items():
-        task, state = _read(name, reading)
+        counts, state, notes = _counted(name, line, reading)
         for beta in (*line.minority, None):
-            y = None
-            if task is not None:
-                y = task.y_test if beta is None else thinned(task.y_train, beta)
-            counts = [None, None] if y is None else np.bincount(y, minlength=2).tolist()
             part = {"task": name, "part": "test" if beta is None else "train", "beta": beta}
-            rows.append({**part, "majority": counts[0], "minority": counts[1]})
-        notes = [] if task is None else task.details.get("deviations", [])
+            majority, minority = counts.get(beta, (None, None))
+            rows.append({**part, "majority": majority, "minority": minority})
         sources.append({"task": name, "state": state, "notes": "; ".join(notes) or None})
     return {"": pd.DataFrame(rows), "sources": pd.DataFrame(sources)}
 
 
-def _read(name: str, reading: Reading) -> tuple[Task | None, str]:
-    """Return a task, None if it cannot be had, and which of these it is."""
+def _counted(name: str, line: Published, reading: Reading) -> tuple[dict[Any, Any], str, list[str]]:
+    """Return the counts by beta (None: for testing), whether they can be had, and deviations."""
     # The settings of the sweeps, so that images which those have decoded are not read again.
-    settings = reading.profile.spec(NAME, [name], both()).data
-    folders = reading.problems
+    settings = reading.profile.spec(NAME, [name], both()).data.model_dump(exclude_none=True)
+    asked = reading.problems
+    places: dict[str, Any] = {"data_dir": asked.data_dir, "cache_dir": asked.cache_dir}
     try:
-        task = load_task(
-            name,
-            seed=SEED,
-            data_dir=folders.data_dir,
-            cache_dir=folders.cache_dir,
-            progress=folders.progress,
-            **settings.model_dump(exclude_none=True),
-        )
+        task = load_task(name, seed=SEED, progress=asked.progress, **places, **settings)
     except InputError:  # the other lines can still be counted; the message has folders' names
-        source = name.partition(":")[0]
-        if source_missing(source, folders.data_dir):
-            return None, "not there"
-        return None, f"not usable: `curvewise data check {name}` says why"
-    return task, "counted"
+        if source_missing(source_of(name), asked.data_dir):
+            return {}, "not there", []
+        return {}, f"not usable: `curvewise data check {name}` says why", []
+    labels = {beta: thinned(task.y_train, beta) for beta in line.minority} | {None: task.y_test}
+    counts = {beta: np.bincount(y, minlength=2).tolist() for beta, y in labels.items()}
+    return counts, "counted", task.details.get("deviations", [])
 
 
 def thinned(y: NDArray[np.int64], beta: float) -> NDArray[np.int64]:
@@ -98,40 +89,34 @@ def sample_table(data: Data) -> pd.DataFrame:
 
 def _compared(row: "pd.Series[float]") -> dict[str, object]:
     line, beta = PUBLISHED[str(row["task"])], row["beta"]
-    trained = not np.isnan(beta)
-    majority, minority = line.test
-    rule: int | None = None
-    if trained:
-        majority, minority = line.majority, line.minority[int(beta)]
+    published, rule = line.test, None
+    if not np.isnan(beta):
+        published = (line.majority, line.minority[int(beta)])
         rule = int(thinned(np.repeat([0, 1], [line.majority, line.whole]), beta).sum())
     known = not np.isnan(row["majority"])
     ours = (int(row["majority"]), int(row["minority"])) if known else (None, None)
     return {
         "data": line.title,
-        "part": f"train, beta = {beta:g}" if trained else "test",
-        "majority": ours[0],
-        "minority": ours[1],
-        "majority (published)": majority,
-        "minority (published)": minority,
+        "part": "test" if np.isnan(beta) else f"train, beta = {beta:g}",
+        **dict(zip(["majority", "minority", *PRINTED], (*ours, *published), strict=True)),
         RULE: rule,
-        "agrees": "yes" if ours == (majority, minority) else "no" if known else None,
+        "agrees": "yes" if ours == published else "no" if known else None,
     }
 
 
 def _same(same: "pd.Series[bool]", unit: str) -> Measured | None:
+    """Return in how many places counts are the same, if there are any places."""
     if same.empty:
         return None
-    count = int(same.sum())
-    return Measured(count / len(same), better=count, units=len(same), unit=unit, word="the same")
+    count, units = int(same.sum()), len(same)
+    return Measured(count / units, better=count, units=units, unit=unit, word="the same")
 
 
 def _counts_agree(data: Data) -> Measured | None:
-    """Return on how many lines that can be counted here the counts are the published ones."""
     return _same(sample_table(data)["agrees"].dropna() == "yes", "lines")
 
 
 def _rule_agrees(data: Data) -> Measured | None:
-    """Return in how many places the published counts are floor(majority / beta)."""
     table = sample_table(data).dropna(subset=[RULE])
     return _same(table[RULE] == table["minority (published)"], "places")
 

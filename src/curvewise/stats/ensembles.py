@@ -11,7 +11,6 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
-from curvewise.base.errors import InputError, require_choice
 from curvewise.roc.curve import auc
 from curvewise.roc.interval import auc_interval, compare_auc
 from curvewise.roc.metrics import ensemble_score
@@ -24,15 +23,16 @@ LEVEL = 0.95
 def ensembles(models: pd.DataFrame, by: Sequence[str] = ()) -> pd.DataFrame:
     """Return one row for each cell, method and value of `by`: y and the score of all its models.
 
-    Models that diverged are left out; `auc` (k,) and `n_train` are theirs.
+    Models that diverged are left out; `areas` (k,) are the AUCs of the others.
     """
     there = models[models["auc"].notna()]
     groups = there.groupby([*CELL, "method", *by], sort=False, dropna=False)
-    joined = groups.agg(y=("y", "first"), score=("score", _joined), areas=("auc", list))
+    joined = groups.agg(y=("y", "first"), score=("score", joined_score), areas=("auc", list))
     return joined.reset_index()
 
 
-def _joined(scores: "pd.Series[Any]") -> Any:
+def joined_score(scores: "pd.Series[Any]") -> Any:
+    """Return the scores of models, each (n,), as one."""
     return ensemble_score(np.stack(scores.to_list()))
 
 
@@ -47,7 +47,6 @@ def with_ensembles(models: pd.DataFrame, method: str, name: str, by: Sequence[st
     >>> with_ensembles(models, "VS", "both", ["omega"])["auc"].tolist()
     [0.875, 0.875, 1.0]
     """
-    require_choice("method", method, models["method"].unique())
     more = ensembles(models[models["method"] == method], by)
     more["auc"] = [auc(y, score) for y, score in zip(more["y"], more["score"], strict=True)]
     return pd.concat([models, more.drop(columns="areas").assign(method=name)], ignore_index=True)
@@ -61,15 +60,12 @@ def ensemble_areas(models: pd.DataFrame) -> pd.DataFrame:
     """
     rows = []
     for cell in ensembles(models).to_dict("records"):
-        areas = np.array(cell["areas"])
-        found = auc_interval(cell["y"], cell["score"], LEVEL)
-        lower = areas.round(DECIMALS) < round(found.auc, DECIMALS)
-        rows.append(
-            {name: cell[name] for name in (*CELL, "method")}
-            | {"models": len(areas), "auc": found.auc, "low": found.low, "high": found.high}
-            | {"level": LEVEL, "interval": found.method, "beats": int(lower.sum())}
-            | {"best_model": float(areas.max()), "mean_model": float(areas.mean())}
-        )
+        areas, found = np.array(cell["areas"]), auc_interval(cell["y"], cell["score"], LEVEL)
+        row = {name: cell[name] for name in (*CELL, "method")}
+        row |= {"models": len(areas), "auc": found.auc, "low": found.low, "high": found.high}
+        beats = int((areas.round(DECIMALS) < round(found.auc, DECIMALS)).sum())
+        row |= {"level": LEVEL, "interval": found.method, "beats": beats}
+        rows.append(row | {"best_model": areas.max(), "mean_model": areas.mean()})
     return pd.DataFrame(rows)
 
 
@@ -79,20 +75,14 @@ def ensemble_differences(models: pd.DataFrame, a: str, b: str) -> pd.DataFrame:
     `difference` is AUC of b less that of a; `test` is "delong", or "hoeffding" where DeLong's
     variance says nothing.
     """
-    for name in (a, b):
-        require_choice("method", name, models["method"].unique())
-    joined = ensembles(models[models["method"].isin([a, b])])
+    joined = ensembles(models)
+    first, second = (joined[joined["method"] == name] for name in (a, b))
     rows = []
-    for cell, both in joined.groupby(CELL, sort=False, dropna=False):
-        if len(both) == 2:
-            scores = both.set_index("method")["score"]
-            found = compare_auc(both["y"].iloc[0], scores[b], scores[a], level=LEVEL)
-            rows.append(
-                dict(zip(CELL, cell, strict=True))
-                | {"a": a, "b": b, "difference": found.difference, "low": found.low}
-                | {"high": found.high, "level": LEVEL, "z": found.z, "p": found.p}
-                | {"test": found.method}
-            )
+    for cell in first.merge(second, on=CELL, suffixes=("", " of b")).to_dict("records"):
+        found = compare_auc(cell["y"], cell["score of b"], cell["score"], level=LEVEL)
+        row = {**{name: cell[name] for name in CELL}, "a": a, "b": b}
+        row |= {"difference": found.difference, "low": found.low, "high": found.high}
+        rows.append(row | {"level": LEVEL, "z": found.z, "p": found.p, "test": found.method})
     return pd.DataFrame(rows)
 
 
@@ -104,18 +94,12 @@ def ensemble_growth(
     *,
     sizes: Sequence[int] = SIZES,
     orders: int = 20,
-    seed: int = 0,
 ) -> pd.DataFrame:
     """Put K models in random orders and follow what the first few of each give.
 
-    Parameters
-    ----------
-    y, scores
-        Test labels (n,) and scores (K, n).
-    validation, seconds
-        AUC on the validation part and training time of each model, (K,).
-    sizes
-        Numbers of members; those above K are left out, K is there in any case.
+    Of each there are the scores (K, n) for the test labels (n,), its AUC on the validation part and
+    its training time (K,). `sizes` are numbers of members; those above K are left out, K is there
+    in any case.
 
     A row has `order`, `members`, the AUC of the mean of their standardised scores (`ensemble`), of
     the one with the highest validation AUC (`chosen`), the highest test AUC, which nobody can
@@ -125,26 +109,17 @@ def ensemble_growth(
     >>> found.iloc[1].to_list()
     [0.0, 2.0, 1.0, 0.875, 0.875, 2.0]
     """
-    members = np.asarray(scores)
-    kept, times = np.asarray(validation, np.float64), np.asarray(seconds, np.float64)
-    if not np.isfinite(kept).all():
-        raise InputError(f"validation must hold finite numbers, got {kept}")
+    members, kept, times = np.asarray(scores), np.asarray(validation), np.asarray(seconds)
     areas = np.array([auc(y, score) for score in members])
     counts = sorted({*(size for size in sizes if size < len(members)), len(members)})
-    generator = np.random.default_rng(seed)
-    rows = []
+    generator, rows = np.random.default_rng(0), []
     for number in range(orders):
         order = generator.permutation(len(members))
         for count in counts:
             first = order[:count]
-            rows.append(
-                {
-                    "order": number,
-                    "members": count,
-                    "ensemble": auc(y, ensemble_score(members[first])),
-                    "chosen": float(areas[first[np.argmax(kept[first])]]),
-                    "oracle": float(areas[first].max()),
-                    "seconds": float(times[first].sum()),
-                }
-            )
+            row: dict[str, Any] = {"order": number, "members": count}
+            row["ensemble"] = auc(y, ensemble_score(members[first]))
+            row["chosen"] = areas[first[np.argmax(kept[first])]]
+            row["oracle"] = areas[first].max()
+            rows.append(row | {"seconds": times[first].sum()})
     return pd.DataFrame(rows)
