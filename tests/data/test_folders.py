@@ -20,10 +20,8 @@ def options(tmp_path) -> SourceOptions:
 def test_rarer_class_is_positive_and_a_fifth_is_tested(tmp_path, options):
     base = class_folders(tmp_path / "pets", rare=10, usual=40)
     task = folder(str(base), options)
-    assert task.name == "folder:pets"
-    assert task.class_names == ("usual", "rare")
-    assert task.class_counts == (32, 8)
-    assert np.bincount(task.y_test).tolist() == [8, 2]
+    assert (task.name, task.class_names) == ("folder:pets", ("usual", "rare"))
+    assert (task.class_counts, np.bincount(task.y_test).tolist()) == ((32, 8), [8, 2])
     assert task.x_train.shape == (40, 3, 8, 8)
     np.testing.assert_array_equal(task.y_train, task.x_train[:, 0, 0, 0] == 0)
     np.testing.assert_array_equal(task.y_test, task.x_test[:, 0, 0, 0] == 0)
@@ -34,16 +32,9 @@ def test_rarer_class_is_positive_and_a_fifth_is_tested(tmp_path, options):
 
 
 def test_the_split_follows_the_seed_and_decodes_nothing_anew(tmp_path):
-    base = str(class_folders(tmp_path / "pets", a=20, b=20))
-    calls = []
-
-    def run(seed):
-        options = SourceOptions(
-            cache_dir=tmp_path / "cache", seed=seed, progress=lambda *step: calls.append(step)
-        )
-        return folder(base, options)
-
-    first, again, other = run(0), run(0), run(1)
+    base, calls = str(class_folders(tmp_path / "pets", a=20, b=20)), []
+    options = SourceOptions(cache_dir=tmp_path / "cache", progress=lambda *_: calls.append(1))
+    first, again, other = (folder(base, replace(options, seed=seed)) for seed in (0, 0, 1))
     assert first.fingerprint == again.fingerprint != other.fingerprint
     assert len(calls) == 1
     assert first.x_test.shape[1:] == (3, 96, 96)  # the usual size
@@ -51,7 +42,7 @@ def test_the_split_follows_the_seed_and_decodes_nothing_anew(tmp_path):
 
 def test_of_more_classes_the_rest_is_one_and_of_equal_ones_the_last_is_positive(tmp_path, options):
     base = str(class_folders(tmp_path / "pets", a=10, b=20, c=10))
-    task = folder(base, SourceOptions(cache_dir=options.cache_dir, image_size=8, positive="b"))
+    task = folder(base, replace(options, positive="b"))
     assert task.class_names == ("rest", "b")
     np.testing.assert_array_equal(task.y_train, task.x_train[:, 0, 0, 0] == 100)
     equal = str(class_folders(tmp_path / "equal", a=10, b=10))
@@ -70,7 +61,7 @@ def test_found_under_the_data_folder_with_nested_folders_and_strangers(tmp_path,
     assert task.class_names == ("a", "b")
 
 
-def test_zero_bytes_among_many_is_skipped_and_among_few_an_error(tmp_path, options):
+def test_a_broken_image_is_skipped_and_the_others_keep_their_labels(tmp_path, options):
     many = class_folders(tmp_path / "many", a=120, b=80)
     (many / "a" / "5.png").write_bytes(b"")
     with pytest.warns(UserWarning, match="1 of 200 images unreadable"):
@@ -78,10 +69,6 @@ def test_zero_bytes_among_many_is_skipped_and_among_few_an_error(tmp_path, optio
     assert len(task.y_train) + len(task.y_test) == 199
     assert task.details["broken"][0]["reason"] == "the file is empty"
     np.testing.assert_array_equal(task.y_train, task.x_train[:, 0, 0, 0] == 100)
-    few = class_folders(tmp_path / "few", a=10, b=10)
-    (few / "a" / "5.png").write_bytes(b"")
-    with pytest.raises(InputError, match=r"at most 1 % .*5.png \(the file is empty\)"):
-        folder(str(few), options)
 
 
 @pytest.mark.parametrize("place", ["dogs-vs-cats/train", "train"])
@@ -92,14 +79,12 @@ def test_generated_dogs_vs_cats(options, monkeypatch, place):
         picture(options.data_folder / place / f"dog.{number}.jpg", (255, 255, 20 * number))
     picture(options.data_folder / place / "cat.copy.jpg", (0, 0, 0))
     task = dogs_vs_cats("", options)
-    assert task.class_names == ("cat", "dog")
-    assert task.class_counts == (9, 9)
+    assert (task.class_names, task.class_counts) == (("cat", "dog"), (9, 9))
     assert np.bincount(task.y_test).tolist() == [3, 3]
     np.testing.assert_array_equal(task.y_train, task.x_train[:, 0, 0, 0] > 128)
-    assert task.details["deviations"][0] == (
-        "there are 12 cat images here, the complete source has 12,500"
-    )
-    assert task.details["deviations"][-1].startswith("images are resized to 8 px")
+    first, *_, last = task.details["deviations"]
+    assert first == "there are 12 cat images here, the complete source has 12,500"
+    assert last.startswith("images are resized to 8 px")
     tested = sorted(task.x_test[:, 2, 0, 0].tolist())
     other = dogs_vs_cats("", replace(options, seed=1))
     assert sorted(other.x_test[:, 2, 0, 0].tolist()) != tested

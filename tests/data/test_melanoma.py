@@ -1,5 +1,6 @@
 """Melanoma, on generated copies of both years' layouts."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -85,8 +86,7 @@ def seen(x: np.ndarray) -> set[tuple[int, ...]]:
 def test_folds_of_the_paper_are_the_test_part(options, inside):
     frames = write_folded(options.data_folder / inside)
     task = melanoma("", options)
-    assert isinstance(task.x_train, np.memmap)  # both parts are views of one cache
-    assert task.x_train.filename == task.x_test.filename
+    assert task.x_train.filename == task.x_test.filename  # both parts are views of one cache
     assert task.class_names == ("benign", "melanoma")
     expected_test, expected_train = set(), set()
     for year, frame, folds in zip((2019, 2020), frames, (FOLDS_2019, FOLDS_2020), strict=True):
@@ -98,9 +98,7 @@ def test_folds_of_the_paper_are_the_test_part(options, inside):
     assert len(task.y_train) + len(task.y_test) == N_2019 + N_2020
     np.testing.assert_array_equal(task.y_train, task.x_train[:, 0, 0, 0] >= 200)
     np.testing.assert_array_equal(task.y_test, task.x_test[:, 0, 0, 0] >= 200)
-    assert melanoma("", SourceOptions(**(vars(options) | {"seed": 5}))).fingerprint == (
-        task.fingerprint
-    )
+    assert melanoma("", replace(options, seed=5)).fingerprint == task.fingerprint
     # 2019 has no patients here, so each of its images is on its own; a patient of 2020 has four.
     n_2019 = sum(group.startswith("2019 image ISIC_2019_") for group in task.groups)
     assert n_2019 == len(set(task.groups[:n_2019])) == 240 * 24 // 30
@@ -130,8 +128,7 @@ def test_the_official_files_are_split_by_patient_and_lesion(options):
     inner = task.with_validation(0.25, seed=0)
     assert not set(inner.groups) & {owner(pixel) for pixel in inner.x_test[:, :, 0, 0].tolist()}
     assert sum("no column tfrecord" in text for text in task.details["deviations"]) == 2
-    other = melanoma("", SourceOptions(**(vars(options) | {"seed": 1})))
-    assert other.fingerprint != task.fingerprint
+    assert melanoma("", replace(options, seed=1)).fingerprint != task.fingerprint
 
 
 def test_copies_without_a_fold_are_trained_on_unless_their_patient_is_tested_on(options):
@@ -168,28 +165,28 @@ def test_years_may_differ_in_layout(options):
     (options.data_folder / "isic2020" / "train.csv").unlink()
     frame = write_folded(options.data_folder)[1]
     (options.data_folder / "jpeg-isic2019-256x256" / "train.csv").unlink()
-    task = melanoma("", SourceOptions(data_dir=options.data_dir, cache_dir=options.cache_dir))
+    task = melanoma("", replace(options, image_size=None))
     assert task.x_train.shape[1:] == (3, 256, 256)  # the usual size
     tested = {color(2020, i, frame.target[i]) for i in frame.index[frame.tfrecord.isin(FOLDS_2020)]}
     assert {pixel for pixel in seen(task.x_test) if pixel[0] % 200 == 20} == tested
 
 
 def test_missing_tables_and_images(options):
-    with pytest.raises(InputError) as caught:
+    with pytest.raises(
+        InputError, match=r"2019_Training_GroundTruth.csv .*isic2020/train.csv .*arch"
+    ):
         melanoma_files(options)
-    for part in ("ISIC_2019_Training_GroundTruth.csv", "isic2020", "train.csv", "isic-archive"):
-        assert part in str(caught.value)
     write_official(options.data_folder)
-    (options.data_folder / "isic2020" / "train" / "ISIC_1000007.png").unlink()
+    images = options.data_folder / "isic2020" / "train"
+    (images / "ISIC_1000007.png").unlink()
     with pytest.raises(InputError, match=r"none for 1 of 300, such as ISIC_1000007.jpg"):
         melanoma("", options)
-    (options.data_folder / "isic2020" / "train").rename(options.data_folder / "elsewhere")
+    images.rename(options.data_folder / "elsewhere")
     with pytest.raises(InputError, match=r"must be in one of \S+train, .* found none"):
         melanoma("", options)
     (options.data_folder / "isic2019" / "ISIC_2019_Training_GroundTruth.csv").unlink()
-    with pytest.raises(InputError) as caught:
+    with pytest.raises(InputError, match=r"needs \S+2019\S+ with its images in \w+ beside it, not"):
         melanoma_files(options)
-    assert "isic2020" not in str(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -197,7 +194,6 @@ def test_missing_tables_and_images(options):
     [
         (lambda f: f.drop(columns="image_name"), "a column 'image_name', got patient"),
         (lambda f: f.drop(columns="target"), "a column 'target', got image_name"),
-        (lambda f: f.assign(target=2), r"must be 0 or 1, got .*2"),
         (lambda f: f.assign(target=float("nan")), r"must be 0 or 1, got .*nan"),
         (lambda f: f.assign(target="benign"), "must be 0 or 1, got 'benign'"),
         (lambda f: pd.concat([f, f[:1]]), "each image once, got 'ISIC_1000000' twice"),

@@ -54,10 +54,9 @@ def test_only_the_order_of_training_rows_matters(values: list[float], rising: An
     np.testing.assert_allclose(out[0], out[1], atol=1e-6)
 
 
-@pytest.mark.parametrize("stretch", [1, 3, 10])
-def test_a_rank_that_is_not_stored_is_missed_by_two_in_999_at_most(stretch: float) -> None:
+def test_a_rank_that_is_not_stored_is_missed_by_two_in_999_at_most() -> None:
     rng = np.random.default_rng(0)
-    x = np.exp(stretch * rng.normal(size=20_000))
+    x = np.exp(3 * rng.normal(size=20_000))
     x[rng.random(20_000) < 0.4] = 1.0
     encoder = QuantileEncoder(n_bins=0).fit(x[:, None])
     assert len(encoder.columns[0].values) <= 1000
@@ -68,19 +67,6 @@ def test_a_rank_that_is_not_stored_is_missed_by_two_in_999_at_most(stretch: floa
     assert inside.mean() > 0.99
     # The rows that tie are stored, so exact.
     np.testing.assert_allclose(norm.cdf(out[x == 1]), ranks[x == 1], atol=1e-6)
-
-
-@pytest.mark.parametrize("n", [100, 1000])
-def test_scikit_learn_says_the_same_up_to_a_row(n: int) -> None:
-    rng = np.random.default_rng(n)
-    x = np.stack([rng.normal(size=n), rng.poisson(3, n)], axis=1)
-    ours = norm.cdf(QuantileEncoder(n_bins=0).fit(x).transform(x))
-    other = QuantileTransformer(n_quantiles=n, subsample=None).fit_transform(x)
-    # Rank r of n is (r - 1/2) / n here and (r - 1) / (n - 1) there; the ends are 0 and 1 there,
-    # and rounding may take one row from those that tie.
-    inside = (x > x.min(axis=0)) & (x < x.max(axis=0)) & (np.abs(ours - 0.5) < 0.498)
-    assert np.abs(ours - other)[inside].max() <= 1 / n
-    assert inside.mean() > 0.95
 
 
 def test_scikit_learn_says_the_same_of_new_rows() -> None:
@@ -100,10 +86,8 @@ def test_stored_quantiles_are_evenly_spaced_ranks() -> None:
     assert (len(values), values[0], values[-1]) == (1000, 0, 49_999)
     np.testing.assert_allclose(np.diff(ranks), 1 / 1000, atol=3e-5)
     np.testing.assert_allclose(ranks, (values + 0.5) / 50_000, rtol=1e-14)
-    for n in (999, 1000, 1001, 1500):
-        stored = stored_quantiles(np.arange(float(n)), counts[:n])[0]
-        assert len(stored) <= 1000
-        assert n > 1000 or len(stored) == n
+    lengths = [len(stored_quantiles(np.arange(n + 0.0), counts[:n])[0]) for n in (999, 1000, 1001)]
+    assert lengths == [999, 1000, 1000]
 
 
 # The piecewise-linear part
@@ -118,26 +102,19 @@ def edges_by_hand(values: list[float], n_bins: int) -> list[float]:
     return sorted(edges)
 
 
-def parts_by_hand(x: float, edges: list[float]) -> list[float]:
-    parts = []
-    for low, high in pairwise(edges):
-        if x <= low:
-            parts.append(0.0)
-        elif x >= high:
-            parts.append(1.0)
-        else:
-            parts.append((x - low) / (high - low))
-    return parts
+def part_by_hand(x: float, low: float, high: float) -> float:
+    if x <= low:
+        return 0.0
+    return 1.0 if x >= high else (x - low) / (high - low)
 
 
 def standardised_by_hand(train: list[float], new: list[float], n_bins: int) -> Table:
-    edges = edges_by_hand(train, n_bins)
     columns = []
-    for t in range(len(edges) - 1):
-        own = [parts_by_hand(x, edges)[t] for x in train]
+    for low, high in pairwise(edges_by_hand(train, n_bins)):
+        own = [part_by_hand(x, low, high) for x in train]
         mean = sum(own) / len(own)
         deviation = math.sqrt(sum((part - mean) ** 2 for part in own) / len(own))
-        columns.append([(parts_by_hand(x, edges)[t] - mean) / max(deviation, 0.2) for x in new])
+        columns.append([(part_by_hand(x, low, high) - mean) / max(deviation, 0.2) for x in new])
     return np.array(columns).T
 
 
@@ -186,13 +163,12 @@ def test_what_few_of_many_rows_say_is_not_lost_with_the_sample() -> None:
     assert encoder.sources.tolist() == [0, 2, *[0] * 8, 1, 2]
     assert encoder.columns[0].values[-1] == encoder.columns[0].edges[-1] == 50
     assert encoder.columns[1].means == 1 / len(x)
-    out = encoder.transform(x[7:10])
-    assert out[0, -2] > out[1, -2]
-    assert out[0, 1] < out[1, 1] < out[2, 1]
+    out = encoder.transform(x)
+    assert out[7, -2] > out[8, -2]
+    assert out[7, 1] < out[8, 1] < out[9, 1]
     assert text(encoder) == text(QuantileEncoder().fit(x))  # the generator is fixed
-    normal = encoder.transform(x)[:, 0]
-    assert abs(normal.mean()) < 0.01
-    assert abs(normal.std() - 1) < 0.01
+    assert abs(out[:, 0].mean()) < 0.01
+    assert abs(out[:, 0].std() - 1) < 0.01
 
 
 # The limit on columns
@@ -200,17 +176,12 @@ def test_what_few_of_many_rows_say_is_not_lost_with_the_sample() -> None:
 
 @pytest.mark.parametrize(
     ("d", "max_columns", "n_bins"),
-    [
-        *((3, 400, 8), (44, 400, 8), (45, 400, 7), (133, 400, 2), (150, 400, 1), (200, 400, 1)),
-        *((201, 400, 0), (400, 400, 0), (401, 400, 0)),
-        *((3, 13, 3), (3, 5, 0), (1, 9, 8), (1, 8, 7)),
-    ],
+    [(44, 400, 8), (45, 400, 7), (200, 400, 1), (201, 400, 0), (401, 400, 0), (1, 9, 8), (1, 8, 7)],
 )
 def test_bins_are_as_many_as_there_is_room_for(d: int, max_columns: int, n_bins: int) -> None:
     x = np.random.default_rng(0).normal(size=(40, d))
     encoder = QuantileEncoder(max_columns=max_columns).fit(x)
     assert len(encoder.sources) == d + d * n_bins == encoder.transform(x[:2]).shape[1]
-    assert n_bins == 8 or d + d * (n_bins + 1) > max_columns
 
 
 def test_indicators_take_room_and_merged_bins_give_it_back() -> None:
@@ -291,10 +262,10 @@ def test_json_gives_the_same_encoder_back() -> None:
 @pytest.mark.parametrize("lost", ["version", "n_bins", "columns", "n_inputs", "place", "edges"])
 def test_a_state_that_is_none_is_refused(lost: str) -> None:
     state = QuantileEncoder().fit(np.arange(6.0).reshape(3, 2)).to_dict()
-    del (state if lost in state else state["columns"][0])[lost]
+    spoilt = json.loads(json.dumps(state))
+    del (spoilt if lost in spoilt else spoilt["columns"][0])[lost]
     with pytest.raises(InputError, match=lost):
-        QuantileEncoder.from_dict(state)
-    state = QuantileEncoder().fit(np.arange(6.0).reshape(3, 2)).to_dict()
+        QuantileEncoder.from_dict(spoilt)
     state["columns"][1]["ranks"] = ["a"]
     with pytest.raises(InputError, match="must come from to_dict"):
         QuantileEncoder.from_dict(state)

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
 from curvewise.base.errors import InputError
-from curvewise.tables.columns import TableEncoder, column_levels, level_text
+from curvewise.tables.columns import TableEncoder, column_levels
 
 MIXED = pd.DataFrame(
     {
@@ -77,9 +77,9 @@ def test_numbers_are_standardised_as_the_formula_says() -> None:
 
 
 def test_a_rare_flag_is_not_cut_away_with_the_tails() -> None:
-    flags = [1] + [0] * 999
-    out = fitted(pd.DataFrame({"flag": flags})).transform(pd.DataFrame({"flag": [0, 1]}))
-    assert out[1, 0] > 4 > 0 > out[0, 0]
+    flags = pd.DataFrame({"flag": [1] + [0] * 999})
+    out = fitted(flags).transform(flags)
+    assert out[0, 0] > 4 > 0 > out[1, 0]
 
 
 def test_text_that_reads_as_numbers_or_dates_is_that() -> None:
@@ -96,24 +96,17 @@ def test_text_that_reads_as_numbers_or_dates_is_that() -> None:
 
 
 def test_every_way_to_write_a_column_gives_the_same_numbers() -> None:
-    days = [datetime.date(2020, 1, 1 + i) for i in range(20)]
-    numbers = [0.0, 1.0, 2.0, None] * 5
+    days = pd.Series([datetime.date(2020, 1, 1 + i) for i in range(20)])
+    numbers = pd.Series([0, 1, 2, None] * 5, dtype=object)
+    flags = pd.Series([True, False, None, True] * 5, dtype=object)
+    words = numbers.map(lambda x: None if x is None else f"{x}.0")
     for ways in (
-        [pd.Series(days), pd.to_datetime(pd.Series(days)), pd.Series([str(day) for day in days])],
-        [
-            pd.Series(numbers),
-            pd.Series(numbers, dtype="Int64"),
-            pd.Series([None if x is None else str(x) for x in numbers]),
-            pd.Series([None if x is None else int(x) for x in numbers], dtype=object),
-        ],
-        [
-            pd.Series([True, False, None, True] * 5, dtype=object),
-            pd.Series([True, False, None, True] * 5, dtype="boolean"),
-        ],
+        [days, pd.to_datetime(days), days.astype(str)],
+        [numbers, numbers.astype(float), numbers.astype("Int64"), words],
+        [flags, flags.astype("boolean")],
     ):
-        outs = [
-            fitted(pd.DataFrame({"x": way})).transform(pd.DataFrame({"x": way})) for way in ways
-        ]
+        tables = [pd.DataFrame({"x": way}) for way in ways]
+        outs = [fitted(table).transform(table) for table in tables]
         for out in outs[1:]:
             np.testing.assert_array_equal(out, outs[0])
 
@@ -135,10 +128,9 @@ def test_rare_and_further_levels_are_one_and_unknown_ones_go_there() -> None:
     assert out["x=(other)"] == [0, 1, 1]
     small = pd.DataFrame({"x": ["a"] * 47 + ["b"] * 3})
     assert fitted(small).feature_names == ["x=a", "x=b"]
+    codes = pd.DataFrame({"x": [f"code {i // 4}" for i in range(1000)] * 2, "y": range(2000)})
     with pytest.warns(UserWarning, match="250 categories, none with 10 rows or more"):
-        TableEncoder().fit(
-            pd.DataFrame({"x": [f"code {i // 4}" for i in range(1000)] * 2, "y": range(2000)})
-        )
+        TableEncoder().fit(codes)
     without = fitted(pd.DataFrame({"x": ["a", "b"] * 50}))
     assert without.transform(pd.DataFrame({"x": ["new"]})).tolist() == [[0, 0]]
 
@@ -146,10 +138,8 @@ def test_rare_and_further_levels_are_one_and_unknown_ones_go_there() -> None:
 def test_whether_a_value_is_missing_is_kept_of_an_otherwise_constant_column() -> None:
     encoder = fitted(pd.DataFrame({"x": [1.0, None] * 10, "y": ["a", None] * 10}))
     assert encoder.feature_names == ["x=(missing)", "y=a", "y=(missing)"]
-    assert encoder.transform(pd.DataFrame({"x": [7, None], "y": ["a", None]})).tolist() == [
-        [0, 1, 0],
-        [1, 0, 1],
-    ]
+    out = encoder.transform(pd.DataFrame({"x": [7, None], "y": ["a", None]}))
+    assert out.tolist() == [[0, 1, 0], [1, 0, 1]]
 
 
 def test_values_missing_where_none_were_in_training_are_filled_with_a_warning() -> None:
@@ -176,13 +166,11 @@ def test_the_state_survives_json_and_gives_the_same_features() -> None:
     assert (again.feature_names, again.dropped) == (encoder.feature_names, encoder.dropped)
 
 
-@pytest.mark.parametrize("lost", ["version", "columns", "max_levels", "dropped"])
-def test_a_state_that_is_none_is_refused(lost: str) -> None:
+def test_a_state_that_is_none_is_refused() -> None:
     state = fitted(MIXED).to_dict()
-    del state[lost]
-    with pytest.raises(InputError, match=lost):
-        TableEncoder.from_dict(state)
-    state = fitted(MIXED).to_dict()
+    for lost in ("version", "columns", "max_levels", "dropped"):
+        with pytest.raises(InputError, match=lost):
+            TableEncoder.from_dict({name: state[name] for name in state if name != lost})
     state["columns"][0]["further"] = 1
     with pytest.raises(InputError, match="an encoder must come from to_dict"):
         TableEncoder.from_dict(state)
@@ -190,10 +178,8 @@ def test_a_state_that_is_none_is_refused(lost: str) -> None:
 
 NUMBERS = [str(i) for i in range(100)]
 TO_FIT = [
-    ({}, "a column of use as a feature, got none"),
     ({"a": []}, "a column of use as a feature, got 'a' (empty)"),
     ({"a": [1.0, math.inf]}, "'a' must be finite, got inf in row 1"),
-    ({"a": ["1", "-inf"]}, "'a' must be finite, got -inf in row 1"),
     ({"a": [*NUMBERS, "abc", None]}, "got 'abc' in row 100 (1 such of 102 rows)"),
     ({"a": [*NUMBERS * 3, "-"]}, "got '-' in row 300 (1 such of 301 rows)"),
     ({"a": [1 + 2j, 1]}, "'a' must hold real numbers, got complex ones"),
@@ -234,17 +220,16 @@ def test_codes_with_letters_among_many_numbers_are_categories() -> None:
 
 
 def test_levels_are_text_without_blanks() -> None:
-    texts = [level_text(x) for x in (1, 1.0, "1 ", np.float64(2), 0.5, True, 1e300)]
-    assert texts == ["1", "1", "1", "2", "0.5", "True", "1e+300"]
-    codes, texts = column_levels(pd.Series(["b", " a", None, "", "b "]))
-    assert (codes.tolist(), texts) == ([0, 1, -1, -1, 0], ["b", "a"])
+    values = [1, 1.0, "1 ", np.float64(2), 0.5, 1e300, "", None]
+    codes, texts = column_levels(pd.Series(values, dtype=object))
+    assert texts == ["1", "2", "0.5", "1e+300"]
+    assert codes.tolist() == [0, 0, 0, 1, 2, 3, -1, -1]
 
 
 finite = st.floats(allow_nan=True, allow_infinity=False)
 columns = st.sampled_from(
     [
         finite,
-        st.floats(allow_nan=True, allow_infinity=False, width=32),
         st.one_of(st.none(), st.integers(-(2**70), 2**70)),
         st.one_of(st.none(), st.booleans()),
         st.one_of(st.none(), st.sampled_from("abcde")),
@@ -256,39 +241,28 @@ columns = st.sampled_from(
 
 
 @st.composite
-def tables(draw: st.DrawFn) -> tuple[pd.DataFrame, pd.DataFrame]:
+def tables(draw: st.DrawFn) -> list[pd.DataFrame]:
     """Two tables with the same kinds of columns."""
     kinds = draw(st.lists(columns, min_size=1, max_size=3))
-    return tuple(
-        pd.DataFrame(
-            {
-                f"column {place}": draw(st.lists(kind, min_size=rows, max_size=rows))
-                for place, kind in enumerate(kinds)
-            }
-        )
-        for rows in (draw(st.integers(1, 30)), draw(st.integers(1, 5)))
-    )
+    lengths = [draw(st.integers(1, most)) for most in (30, 5)]
+    cells = [[draw(st.lists(k, min_size=n, max_size=n)) for k in kinds] for n in lengths]
+    return [pd.DataFrame({f"column {k}": c for k, c in enumerate(part)}) for part in cells]
 
 
 @given(tables())
 @settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow])
-def test_whatever_comes_in_what_comes_out_is_finite(
-    parts: tuple[pd.DataFrame, pd.DataFrame],
-) -> None:
-    train, test = parts
-    sentences, outs = [], []
+def test_whatever_comes_in_what_comes_out_is_finite(parts: list[pd.DataFrame]) -> None:
+    sentence, outs = "", []
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
         try:
-            encoder = TableEncoder().fit(train)
+            encoder = TableEncoder().fit(parts[0])
             before = json.dumps(encoder.to_dict(), allow_nan=False)
-            outs = [encoder.transform(train)]
-            outs.append(encoder.transform(test))
+            outs.extend(encoder.transform(part) for part in parts)
         except InputError as error:
-            sentences.append(str(error))
+            sentence = str(error)
     # Nothing of use, a word among numbers, or the text "INF".
-    allowed = ("of use as a feature", "in every row", "must be finite")
-    assert all(any(part in text for part in allowed) for text in sentences)
+    assert re.search("^$|of use as a feature|in every row|must be finite", sentence)
     for out in outs:
         assert out.dtype == np.float32
         assert out.shape[1] == len(encoder.feature_names)
