@@ -86,17 +86,17 @@ def test_nothing_lies_outside() -> None:
     assert (density.cdf(x) == (x > 0)).all()
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_tensors_stay_tensors_and_a_height_of_zero_is_no_trap(dtype: torch.dtype) -> None:
+def test_tensors_stay_tensors_and_a_height_of_zero_is_no_trap() -> None:
     density = cw.LinearDensity(1.0, 3.0, 1.0)
     assert density.height_at_low == 0
-    x = density.ppf(torch.tensor([0.0, 0.25, 1.0], dtype=dtype))
-    assert x.dtype == dtype
-    assert x.tolist() == [1.0, 2.0, 3.0]
-    assert density.cdf(x).tolist() == [0.0, 0.25, 1.0]
+    for dtype in (torch.float32, torch.float64):
+        x = density.ppf(torch.tensor([0.0, 0.25, 1.0], dtype=dtype))
+        assert x.dtype == dtype
+        assert x.tolist() == [1.0, 2.0, 3.0]
+        assert density.cdf(x).tolist() == [0.0, 0.25, 1.0]
 
 
-@pytest.mark.parametrize("height", [0.0, 0.1, 1 / 3, 0.5, 2 / 3])
+@pytest.mark.parametrize("height", [0.0, 0.1, 2 / 3])
 def test_the_sampler_follows_its_cdf(height: float) -> None:
     density = cw.LinearDensity(0.0, 3.0, height)
     sample = density.sample(20_000, generator=torch.Generator().manual_seed(1)).numpy()
@@ -185,30 +185,6 @@ def test_the_loss_at_lambda_is_vs_loss_with_those_numbers(names: tuple[str, ...]
     torch.testing.assert_close(each, torch.cat(loop))
 
 
-@pytest.mark.parametrize("reduction", ["none", "sum", "mean", "weighted_mean", "expected_mean"])
-def test_a_family_with_nothing_drawn_is_an_ordinary_loss(reduction: str) -> None:
-    logits, target = torch.randn(5, 2, dtype=torch.float64), torch.tensor([0, 1, 0, 0, 1])
-    family = family_drawing((), reduction)
-    ordinary = cw.VSLoss(COUNTS, **FIXED, reduction=reduction)(logits, target)
-    for lam in (family.at(), family.draw(5)):
-        loss = family.loss(logits, target, lam, class_counts=COUNTS)
-        torch.testing.assert_close(loss, ordinary, rtol=1e-13, atol=0)
-
-
-@pytest.mark.parametrize(
-    "objective", [family_drawing(("tau",)), cw.FocalLoss(), cw.LDAMLoss(), cw.AUCMarginLoss()]
-)
-def test_families_and_baselines_are_objectives(objective: cw.Objective) -> None:
-    assert isinstance(objective, cw.Objective)
-    lam = objective.draw(3)
-    assert lam.shape == (3, len(objective.drawn))
-    logits, target = torch.randn(3, 2), torch.tensor([0, 1, 0])
-    loss = objective.loss(logits, target, lam, class_counts=COUNTS)
-    assert loss.shape == ()
-    assert all(isinstance(p, torch.nn.Parameter) for p in objective.parameters())
-    assert not isinstance(cw.VSLoss(COUNTS), cw.Objective)  # the check does look
-
-
 def test_labels_are_read_on_the_cpu_only(monkeypatch: pytest.MonkeyPatch) -> None:
     read: list[str] = []
     monkeypatch.setattr(family_module, "check_labels", lambda y, n: read.append(y.device.type))
@@ -223,8 +199,6 @@ def test_equal_families_are_equal_and_show_how_they_were_made() -> None:
     family, twin, other = (family_drawing(names) for names in (("tau",), ("tau",), ("gamma",)))
     assert family == twin
     assert hash(family) == hash(twin)
-    assert family != other
-    assert family != family_drawing(("tau",), "mean")
-    assert family != "a family"
+    assert len({family, other, family_drawing(("tau",), "mean"), "a family"}) == 4
     names = {"LossFamily": cw.LossFamily, "LinearDensity": cw.LinearDensity}
     assert eval(repr(family), names) == family

@@ -123,26 +123,6 @@ def test_logit_adjustment_is_a_special_case():
     torch.testing.assert_close(loss, F.cross_entropy(adjusted, target))
 
 
-def test_label_distribution_margins_are_a_special_case():
-    # With gamma = 0 the pair (y, c) has the margin tau log(n_c / n_y) ...
-    counts = (400.0, 20.0, 5.0)
-    logits, target = torch.randn(9, 3, dtype=torch.float64), torch.arange(9) % 3
-    losses = cw.vs_loss(
-        logits, target, class_counts=counts, omega=(1.0, 1.0, 1.0), tau=0.8, reduction="none"
-    )
-    for z, y, loss in zip(logits, target.tolist(), losses, strict=True):
-        inner = sum(
-            torch.exp(z[c] - z[y]) * (counts[c] / counts[y]) ** 0.8 for c in range(3) if c != y
-        )
-        torch.testing.assert_close(loss, torch.log1p(inner))
-    # ... so for minority samples of two classes it is LDAM with the margin tau log(beta).
-    logits, minority = torch.randn(9, 2, dtype=torch.float64), torch.ones(9, dtype=torch.long)
-    beta = torch.tensor(100.0, dtype=torch.float64)
-    ldam = cw.ldam_loss(logits, minority, class_counts=(100, 1), max_margin=0.5, scale=1.0)
-    shifted = cw.vs_loss(logits, minority, class_counts=(100, 1), tau=float(0.5 / beta.log()))
-    torch.testing.assert_close(shifted, ldam)
-
-
 def test_given_class_weights_are_used_as_they_are():
     logits, target = torch.randn(12, 3), torch.arange(12) % 3
     weights = [0.2, 3.0, 1.0]
@@ -155,8 +135,9 @@ def test_given_class_weights_are_used_as_they_are():
 def test_a_batch_without_weight_has_loss_zero_and_zero_gradient(omega, stacked):
     logits = torch.randn(*([3] if stacked else []), 6, 2, requires_grad=True)
     target = torch.full((6,), int(omega == 0))
-    for value in (omega, torch.tensor(omega)):
-        loss = cw.vs_loss(logits, target, class_counts=COUNTS, omega=value)
+    nothing = {"omega": 0.5, "sample_weight": torch.zeros(logits.shape[:-1])}
+    for setting in ({"omega": omega}, {"omega": torch.tensor(omega)}, nothing):
+        loss = cw.vs_loss(logits, target, class_counts=COUNTS, **setting)
         (gradient,) = torch.autograd.grad(loss.sum(), logits)
         assert (loss == 0).all()
         assert (gradient == 0).all()
@@ -192,23 +173,6 @@ def test_gradients_are_exact(counts, reduction):
     assert torch.autograd.gradgradcheck(function, (logits, start))
     module = cw.VSLoss(counts, 0.8, 0.3, 1.2, reduction)
     assert torch.autograd.gradcheck(lambda z: module(z, target), (logits,))
-
-
-def test_derivatives_to_the_hyperparameters_are_the_appendix_ones():
-    beta, omega, gamma, tau = (torch.tensor(v, dtype=torch.float64) for v in (50, 0.8, 0.3, 1.2))
-    parameters = [value.requires_grad_() for value in (omega, gamma, tau)]
-    at = {"class_counts": (50, 1), "omega": omega, "gamma": gamma, "tau": tau, "reduction": "sum"}
-    for z0, z1 in itertools.product((-2.0, 0.5, 3.0), repeat=2):
-        logits = torch.tensor([[z0, z1]], dtype=torch.float64)
-        by_autograd = torch.autograd.grad(cw.vs_loss(logits, torch.tensor([1]), **at), parameters)
-        with torch.no_grad():
-            e = torch.exp(z0 - z1 / beta**gamma)
-            below = 1 + beta**tau * e
-            by_omega = torch.log(below)
-            by_gamma = omega * z1 * e * beta ** (tau - gamma) * beta.log() / below
-            by_tau = omega * e * beta**tau * beta.log() / below
-        torch.testing.assert_close(by_autograd, (by_omega, by_gamma, by_tau))
-        torch.testing.assert_close(by_gamma, z1 / beta**gamma * by_tau)  # equation of the appendix
 
 
 @given(
@@ -291,12 +255,4 @@ def test_half_precision_and_autocast_compute_in_float32(shape):
         tau = unchecked_vs_loss(logits, target, COUNTS, settings, "mean")
     torch.testing.assert_close(inside, expected, rtol=0, atol=0)
     assert tau.dtype == torch.float32
-
-
-def test_a_module_follows_the_dtype_of_its_logits():
-    module, target = cw.VSLoss(COUNTS, 0.9, 0.2, 2.0), torch.tensor([0, 1])
-    logits = torch.randn(2, 2, dtype=torch.float64)
-    first = module(logits, target)
-    module(logits.float(), target)
-    torch.testing.assert_close(module(logits, target), first, rtol=0, atol=0)
     assert "tau=2.0" in repr(module)

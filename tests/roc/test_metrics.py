@@ -8,16 +8,12 @@ import pytest
 import torch
 from hypothesis import given, strategies as st
 from hypothesis.extra.numpy import arrays
-from scipy.stats import rankdata, zscore
 from scored_cases import SCORE, Y, every_case, scored
 from sklearn import metrics
 from sklearn.metrics import recall_score, roc_auc_score
 
-import curvewise as cw
-from curvewise import auc, binary_metrics, ensemble_score
+from curvewise import binary_metrics, ensemble_score
 from curvewise.roc.metrics import accuracy_by_frequency, macro_auc, one_vs_rest
-
-PROBABILITY = 1 / (1 + np.exp(-SCORE))
 
 
 @every_case
@@ -61,50 +57,13 @@ def test_nothing_called_positive_gives_zeros_not_nan():
     assert binary_metrics(Y, SCORE, threshold=20.0, fbeta=0).fbeta == 0
 
 
-def test_everything_called_positive():
-    found = binary_metrics(Y, SCORE, threshold=-20.0)
-    assert (found.tpr, found.fpr, found.gmean) == (1, 1, 0)
-    assert found.precision == found.accuracy == np.mean(Y)
+def test_everything_called_positive_rounds_to_no_more_than_all():
     # Sums of weights in another order round differently: FPR must not pass 1.
     for weight in np.random.default_rng(0).random((30, len(Y))):
         found = binary_metrics(Y, SCORE, threshold=-20.0, weight=weight)
         assert found.fpr == pytest.approx(1)
         assert found.fpr <= 1
         assert found.gmean == pytest.approx(0, abs=1e-7)
-
-
-def test_a_score_at_the_threshold_is_called():
-    assert binary_metrics([0, 1], [0.4, 0.5]).tpr == 1
-
-
-def test_log_odds_are_cut_at_zero():
-    probability, odds = binary_metrics(Y, PROBABILITY), binary_metrics(Y, SCORE, threshold=0)
-    assert (odds.tpr, odds.fpr, odds.f1) == (probability.tpr, probability.fpr, probability.f1)
-
-
-def test_fbeta_goes_from_precision_to_recall():
-    assert binary_metrics(Y, SCORE, fbeta=1).fbeta == binary_metrics(Y, SCORE).f1
-    found = binary_metrics(Y, SCORE, fbeta=0)
-    assert found.fbeta == pytest.approx(found.precision)
-    found = binary_metrics(Y, SCORE, fbeta=1e6)
-    assert found.fbeta == pytest.approx(found.tpr)
-
-
-@pytest.mark.parametrize("position", ["highest", "lowest"])
-def test_a_sample_of_weight_zero_is_not_there(position):
-    order = np.argsort(SCORE)
-    ignored = order[-1] if position == "highest" else order[0]
-    weight = np.ones(len(Y))
-    weight[ignored] = 0
-    expected = binary_metrics(np.delete(Y, ignored), np.delete(SCORE, ignored))
-    found = binary_metrics(Y, SCORE, weight=weight)
-    assert vars(found) == pytest.approx(vars(expected))
-
-
-@pytest.mark.parametrize("convert", [list, torch.tensor], ids=["list", "tensor"])
-def test_containers_make_no_difference(convert):
-    assert binary_metrics(convert(Y), convert(SCORE)) == binary_metrics(Y, SCORE)
-    assert binary_metrics(Y.astype(bool), SCORE) == binary_metrics(Y, SCORE)
 
 
 @given(scored, st.integers(-7, 7), st.floats(0.1, 10))
@@ -125,11 +84,6 @@ def test_areas_are_those_of_scikit_learn(seed, n_classes, ties):
     areas = one_vs_rest(y, scores).areas
     for c in range(n_classes):
         assert areas[c] == pytest.approx(roc_auc_score(y == c, scores[:, c]))
-
-
-def test_two_columns_of_two_classes_agree():
-    y, score = np.array([0, 1, 0, 1, 1]), np.array([0.1, 0.4, 0.5, 0.6, 0.9])
-    assert macro_auc(y, np.stack([-score, score], axis=1)) == pytest.approx(cw.auc(y, score))
 
 
 def test_the_macro_curve_is_the_mean_of_the_curves():
@@ -179,20 +133,11 @@ def loop_rank(scores):
     return total
 
 
-def test_standardised_is_the_loop():
-    rows = SCORES.tolist()
-    np.testing.assert_allclose(ensemble_score(SCORES), loop_standardised(rows), atol=1e-8)
-    np.testing.assert_allclose(ensemble_score(SCORES), zscore(SCORES, axis=1).mean(0), atol=1e-8)
-
-
-def test_rank_is_the_loop():
+def test_an_ensembles_score_is_the_loop():
+    found = ensemble_score(SCORES)
+    np.testing.assert_allclose(found, loop_standardised(SCORES.tolist()), atol=1e-8)
     found = ensemble_score(SCORES, "rank")
     np.testing.assert_allclose(found, loop_rank(SCORES.tolist()), atol=1e-14)
-    ranks = np.mean([(rankdata(row) - 0.5) / 40 for row in SCORES], axis=0)
-    np.testing.assert_allclose(found, ranks, atol=1e-15)
-    assert found.min() > 0
-    assert found.max() < 1
-    assert found.mean() == pytest.approx(0.5)
 
 
 def test_samples_of_equal_rank_sums_stay_tied():
@@ -240,14 +185,6 @@ def test_order_of_models_and_samples_does_not_matter(scores, method, random):
     np.testing.assert_allclose(shuffled, found[samples], atol=1e-12)
 
 
-@pytest.mark.parametrize("method", ["standardised", "rank"])
-def test_one_model_ranks_as_before_and_many_rank_better(method):
-    y = RNG.random(500) < 0.2
-    scores = y + RNG.normal(size=(20, 500))
-    assert auc(y, ensemble_score(scores[:1], method)) == auc(y, scores[0])
-    assert auc(y, ensemble_score(scores, method)) > max(auc(y, score) for score in scores)
-
-
 def test_large_values_and_offsets_cost_no_digits():
     row = np.array([0.0, 1.0, 3.0])
     expected = ensemble_score([row])
@@ -258,7 +195,7 @@ def test_large_values_and_offsets_cost_no_digits():
 
 
 @pytest.mark.parametrize("method", ["standardised", "rank"])
-@pytest.mark.parametrize("dtype", ["float16", "float32", "int64", "bool"])
+@pytest.mark.parametrize("dtype", ["float16", "float64", "int64", "bool"])
 def test_any_numbers_and_tensors_are_combined_in_double_precision(method, dtype):
     scores = (SCORES[[0, 4]] > 0 if dtype == "bool" else SCORES[[0, 4]] * 10).astype(dtype)
     kept = scores.copy()
@@ -268,11 +205,6 @@ def test_any_numbers_and_tensors_are_combined_in_double_precision(method, dtype)
     np.testing.assert_array_equal(found, expected)
     np.testing.assert_array_equal(ensemble_score(torch.from_numpy(scores), method), expected)
     np.testing.assert_array_equal(scores, kept)  # the caller's array is not written to
-    if dtype == "float32":
-        doubles = scores.astype(np.float64)
-        before = doubles.copy()
-        ensemble_score(doubles, method)
-        np.testing.assert_array_equal(doubles, before)
 
 
 @pytest.mark.parametrize("method", ["standardised", "rank"])
