@@ -78,6 +78,13 @@ def test_the_page_shows_every_room() -> None:
     assert beside == {"__init__.py", "__main__.py"}
 
 
+def test_what_the_page_names_is_there() -> None:
+    named = re.findall(r"`(\w+/[\w/]+\.\w+)`", PAGE.read_text(encoding="utf-8"))
+    assert len(named) > 20
+    places = (PACKAGE, ROOT)
+    assert [name for name in named if not any((place / name).exists() for place in places)] == []
+
+
 def test_arrows_are_those_of_the_page_and_point_down() -> None:
     assert [rule for name, text in sources() for rule in broken_rules(name, text, ROOMS)] == []
     tuple(TopologicalSorter(ROOMS).static_order())  # raises for a cycle of rooms
