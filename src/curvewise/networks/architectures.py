@@ -11,8 +11,6 @@ from torch.nn import functional as F
 
 from curvewise.base.errors import InputError, require_whole
 
-DEPTHS = (20, 32, 44, 56)  # of ResNets for 32x32 images
-
 
 class FeatureNetwork(nn.Module):
     """A body that makes features, and the linear layer that makes logits of them."""
@@ -30,14 +28,9 @@ class FeatureNetwork(nn.Module):
 
 
 class MLP(FeatureNetwork):
-    """Fully connected layers with ReLU between them: features (n, d) to logits (n, C).
+    """Fully connected layers with ReLU between them: (n, n_features) to logits (n, C).
 
-    Parameters
-    ----------
-    n_features
-        d, the columns of the input.
-    hidden
-        Width of each hidden layer; none at all makes it a logistic regression.
+    `hidden` has the width of each hidden layer; none at all makes it a logistic regression.
 
     >>> import torch
     >>> MLP(30, hidden=(128, 64))(torch.zeros(5, 30)).shape
@@ -62,15 +55,9 @@ class SmallCNN(FeatureNetwork):
     """Three convolutions with BatchNorm, average pooling, and a linear layer on 4 width features.
 
     Made for 28x28 and 32x32 images and fit for any size of at least 4x4; images (n, channels,
-    H, W) to logits (n, C).
-
-    Parameters
-    ----------
-    width
-        Channels of the first stage; the next have twice and four times as many.
-    stride
-        Step of the first convolution, whose kernel is 2 stride + 1 wide and so sees every pixel.
-        Time and memory fall with its square: 1 for 28x28, 8 for 256x256.
+    H, W) to logits (n, C). The first stage has `width` channels, the next twice and four times as
+    many. `stride` is the step of the first convolution, whose kernel is 2 stride + 1 wide and so
+    sees every pixel; time and memory fall with its square: 1 for 28x28, 8 for 256x256.
 
     >>> import torch
     >>> SmallCNN(1)(torch.zeros(5, 1, 28, 28)).shape
@@ -135,21 +122,14 @@ class Block(nn.Module):
 
 
 class ResNetCifar(FeatureNetwork):
-    """ResNet-20, 32, 44 or 56: images (n, channels, H, W) to logits (n, C).
+    """ResNet of depth 20, 32, 44 or 56: images (n, channels, H, W) to logits (n, C).
 
     He, Zhang, Ren, Sun, "Deep Residual Learning for Image Recognition" (CVPR 2016, arXiv
     1512.03385), section 4.2: 6n + 2 layers in three stages of n blocks, with shortcuts that have
-    no parameters. Made for 32x32 images, fit for any size. All weights are drawn from
-    N(0, 2 / fan_in), as in the paper. With n = (depth - 2) / 6, channels c, width w and C classes
-    it has 9 c w + 2 w + 378 n w^2 - 90 w^2 + 28 n w + 4 w C + C parameters: ResNet-32 with two
-    classes 463,634.
-
-    Parameters
-    ----------
-    depth
-        20, 32, 44 or 56.
-    width
-        Channels of the first stage; the others have twice and four times as many.
+    no parameters. The first stage has `width` channels, the others twice and four times as many.
+    Made for 32x32 images, fit for any size. All weights are drawn from N(0, 2 / fan_in), as in the
+    paper. With n = (depth - 2) / 6, channels c, width w and C classes it has 9 c w + 2 w +
+    378 n w^2 - 90 w^2 + 28 n w + 4 w C + C parameters: ResNet-32 with two classes 463,634.
 
     >>> import torch
     >>> ResNetCifar(20)(torch.zeros(5, 3, 32, 32)).shape

@@ -75,8 +75,10 @@ class FiLM(nn.Module):
         wanted = f"{n_lambda} pairs (low, high > low)"
         require(fits, f"lambda_ranges must be {wanted}, got {lambda_ranges}")
         self.n_lambda, self.n_features, self.channel_dim = n_lambda, n_features, channel_dim
-        self.sigma = _mlp(n_lambda, hidden, n_features)
-        self.mu = _mlp(n_lambda, hidden, n_features)
+        self.sigma, self.mu = (
+            nn.Sequential(nn.Linear(n_lambda, hidden), nn.ReLU(), nn.Linear(hidden, n_features))
+            for _ in range(2)
+        )
         if init == "identity":
             for mlp, start in ((self.sigma, 1.0), (self.mu, 0.0)):
                 *_, weight, bias = mlp.parameters()
@@ -111,10 +113,6 @@ class FiLM(nn.Module):
         shape = (*lam.shape[:-1], *[1] * before, self.n_features, *[1] * (features.dim() - dim - 1))
         modulated: Tensor = sigma.reshape(shape) * features + mu.reshape(shape)
         return modulated
-
-
-def _mlp(n_in: int, hidden: int, n_out: int) -> nn.Sequential:
-    return nn.Sequential(nn.Linear(n_in, hidden), nn.ReLU(), nn.Linear(hidden, n_out))
 
 
 class Conditioned(nn.Module):

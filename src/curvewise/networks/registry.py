@@ -6,8 +6,9 @@ What a network needs beyond PyTorch is imported when it is asked for.
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from importlib import import_module
+from inspect import signature
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple, cast
+from typing import Any, ClassVar, cast
 
 import torch
 from torch import Tensor, nn
@@ -21,14 +22,7 @@ from curvewise.base.errors import (
     require_whole,
 )
 from curvewise.base.files import require_file
-from curvewise.networks.architectures import (
-    DEPTHS,
-    MLP,
-    FeatureNetwork,
-    ResNetCifar,
-    ResNeXt50,
-    SmallCNN,
-)
+from curvewise.networks.architectures import MLP, FeatureNetwork, ResNetCifar, ResNeXt50, SmallCNN
 from curvewise.networks.conditioning import find_last_linear
 
 Shape = tuple[int, ...]
@@ -81,11 +75,11 @@ def _head_of_other_classes(
     layer = find_last_linear(network)
     entries = (f"{layer}.{part}".removeprefix(".") for part in ("weight", "bias"))
     head = [name for name in entries if name in target]
-    weight = state.get(head[0])
-    if not isinstance(weight, Tensor) or weight.dim() == 0 or len(weight) == len(target[head[0]]):
-        return []
-    wanted = {name: str((len(weight), *target[name].shape[1:])) for name in head}
-    return head if all(_shape(state.get(name)) == wanted[name] for name in head) else []
+    weight, had = state.get(head[0]), len(target[head[0]])
+    n = len(weight) if isinstance(weight, Tensor) and weight.dim() else had
+    wanted = {name: str((n, *target[name].shape[1:])) for name in head}
+    only = n != had and all(_shape(state.get(name)) == wanted[name] for name in head)
+    return head if only else []
 
 
 def _shape(value: object) -> str:
@@ -120,12 +114,7 @@ class EfficientNetLite0(FeatureNetwork):
     extra ``curvewise[pretrained]``, which brings the ImageNet weights along, so that it works
     offline. Made for 224x224 images, fit for any size. It expects images in [0, 1], normalised by
     `input_mean` and `input_std`; in bytes that is (x - 127) / 128. Dropout and stochastic depth
-    are off, so that training needs no random numbers.
-
-    Parameters
-    ----------
-    pretrained
-        False draws the weights anew.
+    are off, so that training needs no random numbers. Without `pretrained`, weights are drawn anew.
 
     >>> EfficientNetLite0.input_mean[0] * 255
     127.0
@@ -187,20 +176,13 @@ def timm_network(name: str, n_channels: int, n_classes: int, **options: Any) -> 
     return cast(nn.Module, network)
 
 
-class Entry(NamedTuple):
-    """How a named network is built: from its first size (d or channels), classes and options."""
-
-    build: Callable[..., nn.Module]
-    options: tuple[str, ...] = ()
-    takes_images: bool = True
-
-
-NETWORKS = {
-    "mlp": Entry(MLP, ("hidden",), takes_images=False),
-    "small-cnn": Entry(SmallCNN, ("width", "stride")),
-    **{f"resnet{depth}": Entry(partial(ResNetCifar, depth), ("width",)) for depth in DEPTHS},
-    "resnext50-32x4d": Entry(ResNeXt50),
-    "efficientnet-lite0": Entry(EfficientNetLite0, ("pretrained",)),
+# What builds each, from its first size (d or channels), the number of classes, and options.
+NETWORKS: dict[str, Callable[..., nn.Module]] = {
+    "mlp": MLP,
+    "small-cnn": SmallCNN,
+    **{f"resnet{depth}": partial(ResNetCifar, depth) for depth in (20, 32, 44, 56)},
+    "resnext50-32x4d": ResNeXt50,
+    "efficientnet-lite0": EfficientNetLite0,
 }
 
 
@@ -234,9 +216,9 @@ def build_network(
     """
     shape = _checked_shape(in_shape)
     require_whole("n_classes", n_classes)
-    entry = _entry(name, options)
-    needed = "images, in_shape (channels, H, W)" if entry.takes_images else "vectors, (d,)"
-    fits = entry.takes_images == (len(shape) == 3)
+    build = _builder(name, options)
+    needed = "vectors, (d,)" if name == "mlp" else "images, in_shape (channels, H, W)"
+    fits = (name == "mlp") == (len(shape) == 1)
     require(fits, f"{name} needs {needed}, got in_shape {shape}")
     if name == "small-cnn":
         shorter = min(shape[1:])
@@ -244,20 +226,20 @@ def build_network(
         # The largest power of two that leaves enough pixels: 1 up to 63, 2 up to 127, 8 for 256.
         options = {"stride": 1 << max(0, (shorter // SMALL).bit_length() - 1), **options}
     if seed is None:
-        return entry.build(shape[0], n_classes, **options)
+        return build(shape[0], n_classes, **options)
     require(require_whole("seed", seed, 0) < 2**63, f"seed must be less than 2^63, got {seed}")
     # Only the CPU's generator is touched, so only that is put back.
     with torch.random.fork_rng(devices=[]), torch.device("cpu"):
         torch.default_generator.manual_seed(int(seed))
-        return entry.build(shape[0], n_classes, **options)
+        return build(shape[0], n_classes, **options)
 
 
-def _entry(name: str, options: dict[str, Any]) -> Entry:
-    """Return the entry of a name, once the options are known to be ones it takes."""
+def _builder(name: str, options: dict[str, Any]) -> Callable[..., nn.Module]:
+    """Return what builds a network, once the options are known to be ones it takes."""
     if str(name).startswith(TIMM):
-        return Entry(partial(timm_network, name.removeprefix(TIMM)))  # which checks its options
+        return partial(timm_network, name.removeprefix(TIMM))  # which checks its options
     require_choice("network", name, [*NETWORKS, "timm:NAME"])
-    known = NETWORKS[name].options
+    known = list(signature(NETWORKS[name]).parameters)[2:]
     for option in options:
         if option not in known:
             raise InputError(
