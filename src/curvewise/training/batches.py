@@ -91,8 +91,9 @@ class TrainingData:
         self.class_counts: tuple[float, ...] = self.counts
         self.weight: Tensor | None = None
         if sample_weight is not None:
-            self.weight = _checked_weight(sample_weight, len(self.labels), members)
-            self.class_counts = _weight_of_classes(self.weight, self.row_labels)
+            self.weight, self.class_counts = _checked_weight(
+                sample_weight, self.row_labels, members
+            )
         if class_counts is not None:
             self.class_counts = check_class_counts(class_counts)
             require(
@@ -132,20 +133,18 @@ def _checked_labels(y: Array, n: int) -> tuple[Tensor, tuple[int, ...]]:
     return labels.long(), tuple(counts)
 
 
-def _checked_weight(sample_weight: Array, n: int, members: int | None) -> Tensor:
-    """Return weights in float64: (n,), or for so many members (members, n) too."""
+def _checked_weight(
+    sample_weight: Array, labels: Tensor, members: int | None
+) -> tuple[Tensor, tuple[float, ...]]:
+    """Return weights in float64, (n,) or for so many members (members, n), and the classes'.
+
+    Those are the mean over rows, of which each must have some weight in every class.
+    """
     if isinstance(sample_weight, Tensor):
         sample_weight = sample_weight.detach().cpu().double().numpy()
     weight = torch.from_numpy(require_numbers("sample_weight", sample_weight, 0))
-    if members is None or weight.dim() < 2:
-        require_shape("sample_weight", weight, n)
-    else:
-        require_shape("sample_weight", weight, members, n)
-    return weight
-
-
-def _weight_of_classes(weight: Tensor, labels: Tensor) -> tuple[float, ...]:
-    """Return the weight in each class, the mean over rows; each must have some in every row."""
+    of_each = () if members is None or weight.dim() < 2 else (members,)
+    require_shape("sample_weight", weight, *of_each, len(labels))
     rows = weight.view(-1, len(labels))
     sums = rows.new_zeros(len(rows), int(labels.max()) + 1).index_add_(1, labels, rows)
     for row, of_classes in enumerate(sums.tolist()):
@@ -155,7 +154,7 @@ def _weight_of_classes(weight: Tensor, labels: Tensor) -> tuple[float, ...]:
             f"sample_weight must be positive somewhere in every class{where}, got sums "
             f"{of_classes}",
         )
-    return tuple(sums.mean(0).tolist())
+    return weight, tuple(sums.mean(0).tolist())
 
 
 def _checked_scale(input_scale: Array, members: int, shape: tuple[int, ...]) -> Tensor:
@@ -224,33 +223,21 @@ def _with_minority(labels: Tensor, recipe: Recipe, generator: torch.Generator) -
     unless it holds all.
     """
     counts = torch.bincount(labels)
-    rare = labels == int(counts.argmin())
+    rare = labels == counts.argmin()
     others, minority = (
         rows[torch.randperm(len(rows), generator=generator)]
         for rows in ((~rare).nonzero().flatten(), rare.nonzero().flatten())
     )
-    steps = steps_per_epoch(counts.tolist(), recipe)
+    steps, size = steps_per_epoch(counts.tolist(), recipe), recipe.batch_size
     shown = max(len(minority), steps * recipe.minority_per_batch)
     minority = minority.repeat(-(-shown // len(minority)))[:shown]
-    shares = _shares(shown, len(others) + shown, steps, recipe)
-    batches, start = [], 0
-    for share, dealt in zip(shares, torch.split(minority, shares), strict=True):
-        room = recipe.batch_size - share
-        batches.append(torch.cat([others[start : start + room], dealt]))
-        start += room
-    return batches
-
-
-def _shares(shown: int, total: int, steps: int, recipe: Recipe) -> list[int]:
-    """Return how many of the `shown` samples each batch gets: as even as can be.
-
-    The last batch may be small, and gets fewer in proportion, but its minimum.
-    """
-    size_of_last = total - (steps - 1) * recipe.batch_size
-    last = max(recipe.minority_per_batch, shown * size_of_last // total)
-    full = steps - 1
-    each, more = divmod(shown - last, full) if full else (0, 0)
-    return [each + (number < more) for number in range(full)] + [last]
+    # As even as can be; the last batch may be small, and gets fewer in proportion, but its minimum.
+    full, total = steps - 1, len(others) + shown
+    last = max(recipe.minority_per_batch, shown * (total - full * size) // total)
+    dealt = [*minority[:-last].tensor_split(full)] if full else []
+    ends = list(accumulate(size - len(rows) for rows in dealt))
+    dealt.append(minority[-last:])
+    return [torch.cat(both) for both in zip(others.tensor_split(ends), dealt, strict=True)]
 
 
 def draw_places(batches: Sequence[Tensor], recipe: Recipe) -> list[slice]:
