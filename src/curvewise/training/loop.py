@@ -23,10 +23,9 @@ from curvewise.training.batches import Array, TrainingData, seeded
 from curvewise.training.optimizers import (
     Compiled,
     Steps,
-    cloned,
     frozen_statistics,
+    is_long,
     make_optimizer,
-    pays_to_compile,
     smoothed,
 )
 from curvewise.training.recipe import Recipe, learning_rate
@@ -170,8 +169,9 @@ class Run(Steps):
     ) -> None:
         self.objective = objective
         self.model = conditioned(network, objective, recipe).to(data.samples.device)
-        if isinstance(objective, nn.Module):
-            objective.to(data.samples.device)
+        # What of the objective is kept in a state: nothing, if it is no module.
+        self.module = objective if isinstance(objective, nn.Module) else nn.Module()
+        self.module.to(data.samples.device)
         super().__init__(data, recipe, self.model.state_dict)
         trained = [p for p in self.model.parameters() if p.requires_grad]
         self.sample_weight = None if data.weight is None else data.weight.to(trained[0])
@@ -180,7 +180,9 @@ class Run(Steps):
         self.loss_sum = 0.0
         self.epoch_losses: list[float] = []
         self.convolutions = any(isinstance(m, nn.Conv2d) for m in self.model.modules())
-        self.compiled = pays_to_compile(self.model, data.samples, recipe, self.steps)
+        self.compiled = recipe.compile == "always"
+        if recipe.compile == "auto" and self.convolutions:
+            self.compiled = is_long(self.model, data.samples, recipe, self.steps)
         self.forward: Callable[[Tensor, Tensor], Tensor] = self.model
 
     def start(self, state: TrainingState | None) -> None:
@@ -195,32 +197,32 @@ class Run(Steps):
             "a run can be resumed only with the recipe it was started with, with "
             f"{', '.join(changed)}",
         )
+        state = copy.deepcopy(state)
         self.model.load_state_dict(state.model)
-        if isinstance(self.objective, nn.Module):
-            self.objective.load_state_dict(state.objective)
-        self.optimizer.load_state_dict(copy.deepcopy(state.optimizer))
-        self.average = None if state.average is None else cloned(state.average)
+        self.module.load_state_dict(state.objective)
+        self.optimizer.load_state_dict(state.optimizer)
+        self.average = state.average
         self.generator.set_state(state.augment_generator)
         torch.set_rng_state(state.global_generator)
         self.compiled, self.step = state.compiled, state.step
-        self.epoch_losses, self.loss_sum = list(state.epoch_losses), state.loss_sum
+        self.epoch_losses, self.loss_sum = state.epoch_losses, state.loss_sum
 
     def capture(self) -> TrainingState:
         """Return the state after the last step."""
-        objective = self.objective
-        return TrainingState(
+        state = TrainingState(
             step=self.step,
-            model=cloned(self.tensors()),
-            objective=cloned(objective.state_dict()) if isinstance(objective, nn.Module) else {},
-            optimizer=copy.deepcopy(self.optimizer.state_dict()),
-            average=None if self.average is None else cloned(self.average),
+            model=dict(self.tensors()),
+            objective=dict(self.module.state_dict()),
+            optimizer=self.optimizer.state_dict(),
+            average=self.average,
             augment_generator=self.generator.get_state(),
             global_generator=torch.get_rng_state(),
             compiled=self.compiled,
-            epoch_losses=list(self.epoch_losses),
+            epoch_losses=self.epoch_losses,
             loss_sum=self.loss_sum,
             recipe=self.recipe.model_dump(),
         )
+        return copy.deepcopy(state)  # which training does not change
 
     def steps_left(self) -> Iterator[float]:
         """Train step by step, yielding each loss."""

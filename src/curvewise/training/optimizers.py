@@ -159,7 +159,7 @@ class Steps:
         self.step = 0
         self.tensors = tensors
         reach = average_reach(recipe, self.steps, self.per_epoch)
-        self.average = cloned(tensors()) if reach else None
+        self.average = copy.deepcopy(dict(tensors())) if reach else None
         self.averages_steps = recipe.ema_share is not None or recipe.ema_every == "step"
         self.pull = 1 / max(1.0, reach) if recipe.ema_decay is None else 1 - recipe.ema_decay
         if reach > self.steps * LONGEST_AVERAGE:
@@ -212,14 +212,6 @@ class Steps:
             f"the loss is {loss} at step {self.step + 1} of {self.steps} (lr {rate:g}, "
             f"{objective!r}); try a smaller learning rate, or clip the gradient's norm"
         )
-
-
-def cloned(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Return copies that training does not change."""
-    return {
-        name: value.detach().clone() if isinstance(value, Tensor) else copy.deepcopy(value)
-        for name, value in tensors.items()
-    }
 
 
 def smoothed(
@@ -277,15 +269,12 @@ class Compiled:
         warnings.warn(f"training goes on uncompiled: {first}", stacklevel=2)
 
 
-def pays_to_compile(model: nn.Module, samples: Samples, recipe: Recipe, steps: int) -> bool:
-    """Return the recipe's choice; "auto" compiles long runs of networks with convolutions.
+def is_long(model: nn.Module, samples: Samples, recipe: Recipe, steps: int) -> bool:
+    """Return whether a run is long enough for compiling to pay.
 
     The length is counted in operations, not in seconds, so that the answer is the same on every
     machine and a resumed run computes the same bits.
     """
-    convolutions = any(isinstance(module, nn.Conv2d) for module in model.modules())
-    if recipe.compile != "auto" or not convolutions:
-        return recipe.compile == "always"
     one = samples.prepared(samples.raw(torch.arange(1)))
     counter = FlopCounterMode(display=False)
     with torch.no_grad(), counter:

@@ -119,8 +119,9 @@ def fit_stacked(
             if size == 0:
                 stopped = _train_alone(some[0], data.of(start), fractions, stop)
             else:
-                part = data.of(slice(start, start + size))
-                stopped = _train_together(StackedRun(some, part, fractions), stop)
+                run = StackedRun(some, data.of(slice(start, start + size)), fractions)
+                stopped = any(stop(done, run.steps) for done in run.steps_left())
+                run.finish()
             if stopped:
                 break
     for member in members:  # what training did not get to is as it was left
@@ -215,13 +216,6 @@ def _train_alone(
     return stopped
 
 
-def _train_together(run: StackedRun, stop: Callable[[int, int], bool]) -> bool:
-    """Train the members of a run; return whether they were stopped."""
-    stopped = any(stop(done, run.steps) for done in run.steps_left())
-    run.finish()
-    return stopped
-
-
 @torch.no_grad()
 def stacked_scores(
     networks: Sequence[Conditioned],
@@ -252,11 +246,12 @@ def stacked_scores(
     )
     require(n_classes == 2, f"scores need two classes, got {n_classes}")
     if layers_of(networks[0]) is None:
-        logits = [
+        each = [
             logits_at(network, x, some, normalization=normalization)
             for network, some in zip(networks, lams, strict=True)
         ]
-        return torch.stack([z[..., 1] - z[..., 0] for z in logits]).float().numpy()
+        logits = torch.stack(each)
+        return (logits[..., 1] - logits[..., 0]).float().numpy()
     samples = Samples(x, next(networks[0].parameters()).device, normalization)
     out = torch.empty(k, lams.shape[1], len(samples))
     width = max(parameter.shape[0] for parameter in networks[0].parameters())
