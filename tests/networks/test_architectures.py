@@ -20,7 +20,7 @@ def multiplications(network: nn.Module, x: Tensor) -> int:
     """Return how many multiplications the convolutions and linear layers do per sample."""
     total = 0
 
-    def count(module: nn.Module, inputs: tuple[Tensor], out: Tensor) -> None:
+    def count(module: nn.Module, inputs: tuple[Tensor], out: Tensor):
         nonlocal total
         total += out[0].numel() * module.weight[0].numel()
 
@@ -43,7 +43,7 @@ def mlp_by_loop(network: MLP, x: list[float]) -> list[float]:
 
 
 @pytest.mark.parametrize("hidden", [(), (5,), [7, 3], (4, 6, 5)])
-def test_an_mlp_is_the_formula(hidden: tuple[int, ...]) -> None:
+def test_an_mlp_is_the_formula(hidden: tuple[int, ...]):
     network = MLP(6, 3, hidden).double()
     x = torch.randn(4, 6, dtype=torch.float64)
     rows = [mlp_by_loop(network, row) for row in x.tolist()]
@@ -91,10 +91,8 @@ def cnn_by_loop(network: SmallCNN, image: np.ndarray, stride: int) -> np.ndarray
     return network.linear.weight.detach().numpy() @ features + network.linear.bias.detach().numpy()
 
 
-@pytest.mark.parametrize(
-    ("stride", "image"), [(1, (8, 8)), (1, (9, 6)), (2, (16, 17)), (3, (25, 14))]
-)
-def test_a_small_cnn_is_the_formula(stride: int, image: tuple[int, int]) -> None:
+@pytest.mark.parametrize(("stride", "image"), [(1, (9, 6)), (2, (16, 17)), (3, (25, 14))])
+def test_a_small_cnn_is_the_formula(stride, image):
     network = SmallCNN(2, 3, width=2, stride=stride).double()
     network(torch.randn(9, 2, *image, dtype=torch.float64))  # moves the running statistics
     for norm in (m for m in network.modules() if isinstance(m, nn.BatchNorm2d)):
@@ -107,13 +105,13 @@ def test_a_small_cnn_is_the_formula(stride: int, image: tuple[int, int]) -> None
 
 
 @pytest.mark.parametrize("width", [4, 16])
-def test_number_of_parameters_of_a_small_cnn(width: int) -> None:
+def test_number_of_parameters_of_a_small_cnn(width: int):
     convolutions = 9 * (3 * width + width * 2 * width + 2 * width * 4 * width)
     norms, linear = 2 * (width + 2 * width + 4 * width), 5 * 4 * width + 5
     assert size(SmallCNN(3, 5, width)) == convolutions + norms + linear
 
 
-def test_every_pixel_counts_at_any_stride() -> None:
+def test_every_pixel_counts_at_any_stride():
     network = SmallCNN(1, stride=8).eval()
     x = torch.randn(1, 1, 64, 64, requires_grad=True)
     first = next(module for module in network.modules() if isinstance(module, nn.Conv2d))
@@ -123,11 +121,10 @@ def test_every_pixel_counts_at_any_stride() -> None:
     assert bool((x.grad != 0).all())
 
 
-@pytest.mark.parametrize("depth", [20, 32, 44, 56])
-@pytest.mark.parametrize(("n_channels", "n_classes", "width"), [(3, 2, 16), (1, 10, 8)])
-def test_number_of_parameters_of_a_resnet(
-    depth: int, n_channels: int, n_classes: int, width: int
-) -> None:
+@pytest.mark.parametrize(
+    ("depth", "n_channels", "n_classes", "width"), [(20, 3, 2, 16), (32, 1, 10, 8), (56, 1, 2, 8)]
+)
+def test_number_of_parameters_of_a_resnet(depth, n_channels, n_classes, width):
     network = ResNetCifar(depth, n_channels, n_classes, width)
     n = (depth - 2) // 6
     expected = 9 * n_channels * width + 2 * width  # the first convolution and its BatchNorm
@@ -141,7 +138,7 @@ def test_number_of_parameters_of_a_resnet(
     assert len(layers) == depth
 
 
-def test_sizes_and_cost_of_the_paper() -> None:
+def test_sizes_and_cost_of_the_paper():
     millions = {depth: size(ResNetCifar(depth, n_classes=10)) / 1e6 for depth in (20, 32, 44, 56)}
     rounded = {depth: round(number, 2) for depth, number in millions.items()}
     assert rounded == {20: 0.27, 32: 0.46, 44: 0.66, 56: 0.85}
@@ -162,7 +159,7 @@ def shortcut_by_loop(x: Tensor, n_out: int) -> Tensor:
 
 
 @pytest.mark.parametrize("image", [(8, 8), (7, 10)])
-def test_the_shortcut_is_option_a(image: tuple[int, int]) -> None:
+def test_the_shortcut_is_option_a(image: tuple[int, int]):
     block = Block(4, 8, stride=2).eval()
     assert {name for name, _ in block.named_children()} == {"conv1", "bn1", "conv2", "bn2"}
     nn.init.zeros_(block.bn2.weight)  # leaves nothing but the shortcut
@@ -170,14 +167,14 @@ def test_the_shortcut_is_option_a(image: tuple[int, int]) -> None:
     assert torch.equal(block(x), shortcut_by_loop(x, 8).clamp(min=0))
 
 
-def test_a_block_adds_its_input() -> None:
+def test_a_block_adds_its_input():
     block = Block(4, 4, stride=1).eval()
     x = torch.randn(3, 4, 6, 6)
     inner = block.bn2(block.conv2(block.bn1(block.conv1(x)).clamp(min=0)))
     torch.testing.assert_close(block(x), (inner + x).clamp(min=0))
 
 
-def test_stages_halve_the_image_and_double_the_channels() -> None:
+def test_stages_halve_the_image_and_double_the_channels():
     network = ResNetCifar(20).eval()
     maps: list[Tensor] = []
     for stage in (network.stage1, network.stage2, network.stage3):
@@ -188,7 +185,7 @@ def test_stages_halve_the_image_and_double_the_channels() -> None:
     assert bool((features >= 0).all())
 
 
-def test_initial_weights_have_the_deviation_of_he() -> None:
+def test_initial_weights_have_the_deviation_of_he():
     network = ResNetCifar(56)
     for module in network.stage3.modules():
         if isinstance(module, nn.Conv2d):
@@ -205,10 +202,10 @@ def published_layout(n_classes: int) -> dict[str, Shape]:
     """
     layout: dict[str, Shape] = {}
 
-    def convolution(name: str, *shape: int) -> None:
+    def convolution(name: str, *shape: int):
         layout[f"{name}.weight"] = shape
 
-    def norm(name: str, channels: int) -> None:
+    def norm(name: str, channels: int):
         for part in ("weight", "bias", "running_mean", "running_var"):
             layout[f"{name}.{part}"] = (channels,)
         layout[f"{name}.num_batches_tracked"] = ()
@@ -238,14 +235,14 @@ def resnext() -> ResNeXt50:
     return ResNeXt50(n_classes=1000)
 
 
-def test_names_and_shapes_are_those_of_torchvision(resnext: ResNeXt50) -> None:
+def test_names_and_shapes_are_those_of_torchvision(resnext: ResNeXt50):
     layout = [(name, tuple(value.shape)) for name, value in resnext.state_dict().items()]
     assert layout == list(published_layout(1000).items())
     assert len(layout) == 53 * 6 + 2  # 53 convolutions, each with the five entries of a BatchNorm
     assert size(resnext) == 25_028_904
 
 
-def test_cost_at_224_pixels() -> None:
+def test_cost_at_224_pixels():
     with torch.device("meta"):  # shapes only
         network, images = ResNeXt50(n_classes=1000), torch.zeros(1, 3, 224, 224)
     shapes: list[Shape] = []
@@ -256,7 +253,7 @@ def test_cost_at_224_pixels() -> None:
     assert shapes == [(256, 56, 56), (512, 28, 28), (1024, 14, 14), (2048, 7, 7)]
 
 
-def test_a_bottleneck_by_hand(resnext: ResNeXt50) -> None:
+def test_a_bottleneck_by_hand(resnext: ResNeXt50):
     block = resnext.layer2[0].eval()
     x = torch.randn(2, 256, 6, 6)
     out = block.bn1(block.conv1(x)).clamp(min=0)
@@ -265,7 +262,7 @@ def test_a_bottleneck_by_hand(resnext: ResNeXt50) -> None:
     torch.testing.assert_close(block(x), out.clamp(min=0))
 
 
-def test_initial_weights_have_the_deviation_of_fan_out(resnext: ResNeXt50) -> None:
+def test_initial_weights_have_the_deviation_of_fan_out(resnext: ResNeXt50):
     for name, fan_out in (("layer4.0.conv1", 1024), ("layer4.1.conv2", 9 * 1024)):
         weight = resnext.get_submodule(name).weight
         assert float(weight.detach().std()) == pytest.approx((2 / fan_out) ** 0.5, rel=0.01)

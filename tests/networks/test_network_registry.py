@@ -2,64 +2,50 @@
 
 import copy
 import sys
-from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from curvewise.base.errors import InputError
-from curvewise.networks.architectures import MLP, ResNetCifar, ResNeXt50, SmallCNN
-from curvewise.networks.registry import NETWORKS, build_network, input_statistics, load_weights
+from curvewise.networks.architectures import MLP, ResNeXt50, SmallCNN
+from curvewise.networks.registry import build_network, input_statistics, load_weights
 
 IMAGE = (3, 32, 32)
 
 
-def same(a: nn.Module, b: nn.Module) -> bool:
+def same(a, b):
     pairs = zip(a.state_dict().values(), b.state_dict().values(), strict=True)
     return all(torch.equal(x, y) for x, y in pairs)
 
 
-def test_the_names() -> None:
-    residual = ["resnet20", "resnet32", "resnet44", "resnet56", "resnext50-32x4d"]
-    assert list(NETWORKS) == ["mlp", "small-cnn", *residual, "efficientnet-lite0"]
-    for depth in (20, 32, 44, 56):
-        assert build_network(f"resnet{depth}", in_shape=IMAGE).depth == depth
-
-
 @pytest.mark.parametrize(
-    ("name", "in_shape", "options", "kind", "n_features"),
+    ("name", "in_shape", "options", "n_features"),
     [
-        ("mlp", (30,), {}, MLP, 64),
-        ("mlp", [30], {"hidden": [5]}, MLP, 5),
-        ("mlp", np.zeros((7, 30)).shape[1:], {"hidden": ()}, MLP, 30),
-        ("small-cnn", (1, 28, 28), {}, SmallCNN, 64),
-        ("small-cnn", IMAGE, {"width": 4}, SmallCNN, 16),
-        ("resnet20", IMAGE, {}, ResNetCifar, 64),
-        ("resnet56", (1, 28, 28), {"width": 8}, ResNetCifar, 32),
-        ("resnext50-32x4d", (4, 64, 64), {}, ResNeXt50, 2048),
+        ("mlp", (30,), {}, 64),
+        ("mlp", [30], {"hidden": [5]}, 5),
+        ("mlp", np.zeros((7, 30)).shape[1:], {"hidden": ()}, 30),
+        ("small-cnn", IMAGE, {"width": 4}, 16),
+        *((f"resnet{depth}", (1, 28, 28), {"width": 8}, 32) for depth in (20, 32, 44, 56)),
+        ("resnext50-32x4d", (4, 64, 64), {}, 2048),
     ],
 )
-def test_what_is_built(
-    name: str, in_shape: tuple[int, ...], options: dict[str, Any], kind: type, n_features: int
-) -> None:
+def test_what_is_built(name, in_shape, options, n_features):
     network = build_network(name, in_shape=in_shape, n_classes=3, **options)
-    assert type(network) is kind
     x = torch.randn(2, *in_shape)
     assert network.features(x).shape == (2, n_features)
     assert network(x).shape == (2, 3)
+    if name.startswith("resnet"):
+        assert f"resnet{network.depth}" == name
 
 
 @pytest.mark.parametrize(
     ("size", "stride"),
-    [((4, 4), 1), ((33, 47), 1), ((63, 63), 1), ((64, 64), 2), ((300, 96), 2), ((256, 256), 8)],
+    [((4, 4), 1), ((63, 63), 1), ((64, 64), 2), ((300, 96), 2), ((256, 256), 8)],
 )
-def test_the_small_cnn_takes_larger_steps_over_larger_images(
-    size: tuple[int, int], stride: int
-) -> None:
+def test_the_small_cnn_takes_larger_steps_over_larger_images(size, stride):
     network = build_network("small-cnn", in_shape=(3, *size))
     first = network.body[0]
     assert (first.stride, first.kernel_size) == ((stride, stride), (2 * stride + 1,) * 2)
@@ -69,7 +55,7 @@ def test_the_small_cnn_takes_larger_steps_over_larger_images(
 
 
 @pytest.mark.parametrize("name", ["mlp", "small-cnn", "resnet20"])
-def test_a_seed_makes_the_weights(name: str) -> None:
+def test_a_seed_makes_the_weights(name):
     in_shape = (30,) if name == "mlp" else IMAGE
     before = torch.get_rng_state()
     first = build_network(name, in_shape=in_shape, seed=7)
@@ -80,7 +66,7 @@ def test_a_seed_makes_the_weights(name: str) -> None:
     assert same(first, build_network(name, in_shape=in_shape, seed=np.int64(7)))
 
 
-def test_the_global_state_is_used_without_a_seed_only() -> None:
+def test_the_global_state_is_used_without_a_seed_only():
     torch.manual_seed(3)
     first = build_network("mlp", in_shape=(3,))
     assert not same(first, build_network("mlp", in_shape=(3,)))
@@ -90,7 +76,7 @@ def test_the_global_state_is_used_without_a_seed_only() -> None:
     assert same(first, build_network("mlp", in_shape=(3,)))
 
 
-def test_statistics_of_published_weights() -> None:
+def test_statistics_of_published_weights():
     mean, std = input_statistics(build_network("resnext50-32x4d", in_shape=IMAGE))
     assert (mean, std) == ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
     assert input_statistics(MLP(3)) is None
@@ -99,7 +85,7 @@ def test_statistics_of_published_weights() -> None:
 class FakeNetwork(nn.Module):
     """What a network of timm looks like from outside."""
 
-    def __init__(self, in_chans: int, num_classes: int, **options: Any) -> None:
+    def __init__(self, in_chans, num_classes, **options):
         super().__init__()
         if options.keys() - {"drop_rate"}:
             raise TypeError(f"unexpected keyword argument {next(iter(options))!r}")
@@ -109,7 +95,7 @@ class FakeNetwork(nn.Module):
 
 
 @pytest.fixture
-def fake_timm(monkeypatch: pytest.MonkeyPatch) -> None:
+def fake_timm(monkeypatch):
     names = ["resnet18", "vit_tiny"]
     fake = SimpleNamespace(
         is_model=lambda name: name.split(".")[0] in names,
@@ -120,27 +106,17 @@ def fake_timm(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("fake_timm")
-def test_timm_is_given_channels_classes_and_options() -> None:
+def test_timm_is_given_channels_classes_and_options():
     network = build_network("timm:resnet18.a1", in_shape=(5, 8, 8), n_classes=4, drop_rate=0.1)
     assert (network.fc.in_features, network.fc.out_features) == (5, 4)
     assert network.options == {"drop_rate": 0.1}
     assert input_statistics(network) == ((0.5, 0.5, 0.5), (0.25, 0.25, 0.25))
     first, second = (build_network("timm:resnet18", in_shape=IMAGE, seed=1) for _ in range(2))
     assert same(first, second)
-
-
-@pytest.mark.usefixtures("fake_timm")
-def test_timm_names_and_options_are_checked() -> None:
     with pytest.raises(InputError, match="got 'resnet81'; did you mean 'resnet18'"):
         build_network("timm:resnet81", in_shape=IMAGE)
     with pytest.raises(InputError, match=r"timm:resnet18 must be given options .*'width'"):
         build_network("timm:resnet18", in_shape=IMAGE, width=3)
-
-
-def test_timm_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "timm", None)
-    with pytest.raises(InputError, match=r"timm:resnet18 needs .* timm .*pip install timm"):
-        build_network("timm:resnet18", in_shape=IMAGE)
 
 
 @pytest.mark.parametrize(
@@ -149,34 +125,33 @@ def test_timm_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
         ("import torchvision_that_is_not_there", "ModuleNotFoundError: No module named"),
         ("raise RuntimeError('no operator torchvision::nms')", "RuntimeError: no operator"),
         ("raise AttributeError('partly\\ninitialized')", "AttributeError: partly$"),
+        (None, "ModuleNotFoundError: import of timm halted"),
     ],
 )
-def test_timm_cannot_be_imported(
-    failure: str, seen: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "timm.py").write_text(failure, encoding="utf-8")
-    monkeypatch.delitem(sys.modules, "timm", raising=False)
-    monkeypatch.syspath_prepend(tmp_path)
-    with pytest.raises(InputError, match=f"a torchvision built for this torch .* gave {seen}"):
+def test_timm_cannot_be_imported(failure, seen, tmp_path, monkeypatch):
+    if failure is None:
+        monkeypatch.setitem(sys.modules, "timm", None)
+    else:
+        (tmp_path / "timm.py").write_text(failure, encoding="utf-8")
+        monkeypatch.delitem(sys.modules, "timm", raising=False)
+        monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(InputError, match=f"pip install timm.* gave {seen}"):
         build_network("timm:resnet18", in_shape=IMAGE)
-    assert "timm" not in sys.modules
+    assert sys.modules.get("timm") is None
 
 
-State = dict[str, Tensor]
-
-
-def trained(n_classes: int = 2) -> State:
+def trained(n_classes=2):
     """Return the weights of a small CNN whose BatchNorm statistics have moved."""
     network = SmallCNN(1, n_classes, width=2)
     network(torch.randn(5, 1, 8, 8))
     return {name: value.clone() for name, value in network.state_dict().items()}
 
 
-def unchanged(network: nn.Module, before: State) -> bool:
+def unchanged(network, before):
     return all(torch.equal(value, before[name]) for name, value in network.state_dict().items())
 
 
-def test_everything_is_copied() -> None:
+def test_everything_is_copied():
     state, network = trained(), SmallCNN(1, width=2)
     kept = network.body[0].weight
     assert load_weights(network, state) == []
@@ -187,7 +162,7 @@ def test_everything_is_copied() -> None:
     assert not unchanged(network, state)  # a copy, not a reference
 
 
-def test_a_head_of_other_classes_is_left_and_named() -> None:
+def test_a_head_of_other_classes_is_left_and_named():
     state, network = trained(n_classes=7), SmallCNN(1, width=2)
     head = copy.deepcopy(network.linear.state_dict())
     assert load_weights(network, state) == ["linear.weight", "linear.bias"]
@@ -195,13 +170,13 @@ def test_a_head_of_other_classes_is_left_and_named() -> None:
     assert unchanged(network.body, {k[5:]: v for k, v in state.items() if k.startswith("body.")})
 
 
-def test_a_head_without_bias() -> None:
+def test_a_head_without_bias_is_one_too():
     network, other = (nn.Sequential(nn.Linear(4, 3), nn.Linear(3, n, bias=False)) for n in (2, 5))
     assert load_weights(network, other.state_dict()) == ["1.weight"]
     assert torch.equal(network[0].weight, other[0].weight)
 
 
-def test_imagenet_weights_into_two_classes() -> None:
+def test_imagenet_weights_into_two_classes():
     published, network = ResNeXt50(n_classes=1000), ResNeXt50(n_classes=2)
     # Files of PyTorch before 0.4.1 do not count batches.
     state = {k: v for k, v in published.state_dict().items() if "num_batches" not in k}
@@ -210,7 +185,7 @@ def test_imagenet_weights_into_two_classes() -> None:
     assert int(network.bn1.num_batches_tracked) == 0
 
 
-def test_other_number_formats_are_converted() -> None:
+def test_other_number_formats_are_converted():
     state, network = {k: v.double() for k, v in trained().items()}, SmallCNN(1, width=2)
     load_weights(network, state)
     assert network.linear.weight.dtype == torch.float32
@@ -218,7 +193,7 @@ def test_other_number_formats_are_converted() -> None:
     assert torch.equal(network.linear.weight.double(), state["linear.weight"])
 
 
-def without(name: str) -> State:
+def without(name):
     state = trained()
     del state[name]
     return state
@@ -248,7 +223,7 @@ def without(name: str) -> State:
         (trained() | {"linear.weight": torch.tensor(1.0)}, r"linear\.weight: .*got \(\)$"),
     ],
 )
-def test_a_misfit_is_named(state: State, message: str) -> None:
+def test_a_misfit_is_named(state, message):
     network = SmallCNN(1, width=2)
     before = copy.deepcopy(network.state_dict())
     with pytest.raises(InputError, match=message) as caught:
@@ -257,7 +232,7 @@ def test_a_misfit_is_named(state: State, message: str) -> None:
     assert unchanged(network, before)
 
 
-def test_many_misfits_are_one_error_that_names_three() -> None:
+def test_many_misfits_are_one_error_that_names_three():
     network = SmallCNN(1, width=2)
     with pytest.raises(InputError) as caught:
         load_weights(network, SmallCNN(3, width=4).state_dict())
@@ -268,7 +243,7 @@ def test_many_misfits_are_one_error_that_names_three() -> None:
     assert message.endswith("; and 13 more")
 
 
-def test_a_strict_head() -> None:
+def test_a_strict_head():
     with pytest.raises(InputError, match=r"linear\.weight: expected \(2, 64\), got \(3, 64\)"):
         load_weights(MLP(4), MLP(4, 3).state_dict(), strict_head=True)
     assert load_weights(MLP(4), MLP(4).state_dict(), strict_head=True) == []
