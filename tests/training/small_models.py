@@ -33,12 +33,16 @@ SETTINGS = {
 }
 
 
-def table(dtype=torch.float64):
+def table():
     """150 rows of six columns, a tenth of them positive and a little to the side."""
     generator = torch.Generator().manual_seed(7)
     y = (torch.arange(N) % 10 == 0).long()
     x = torch.randn(N, 6, generator=generator, dtype=torch.float64) + 0.7 * y[:, None]
-    return x.to(dtype), y
+    return x, y
+
+
+X, Y = table()
+FLOATS = X.float()
 
 
 def images(n=60):

@@ -13,7 +13,19 @@ import warnings
 import numpy as np
 import pytest
 import torch
-from small_models import DRAWN, FIXED, SETTINGS, N, batch_norm, difference, mlp, table, weights
+from small_models import (
+    DRAWN,
+    FIXED,
+    FLOATS,
+    SETTINGS,
+    N,
+    X,
+    Y,
+    batch_norm,
+    difference,
+    mlp,
+    weights,
+)
 from torch import nn
 from torch.nn.functional import softplus
 
@@ -25,7 +37,6 @@ from curvewise.training.loop import DivergedError, TrainingState, conditioned, f
 from curvewise.training.recipe import Recipe
 
 SHORT = {"epochs": 3, "batch_size": 32, "lr": 0.05, "clip_norm": 0.5}
-FLOATS = {"dtype": torch.float32}
 
 
 def pictures(n=40):
@@ -54,18 +65,17 @@ def batches(y, family, recipe):
 @pytest.mark.parametrize("family", [FIXED, DRAWN], ids=["fixed", "drawn"])
 @pytest.mark.usefixtures("double")
 def test_fit_is_the_plain_loop(family, weighted):
-    x, y = table()
     weight = 2 * torch.rand(N, dtype=torch.float64) if weighted else torch.ones(N)
     recipe = Recipe(steps=60, batch_size=32, lr=0.05, clip_norm=0.5, weight_decay=1e-3,
                     minority_per_batch=6)  # fmt: skip
-    fitted = fit(mlp(0), family, x, y, recipe, sample_weight=weight if weighted else None)
-    counts = [weight[y == c].sum().item() for c in (0, 1)]
+    fitted = fit(mlp(0), family, X, Y, recipe, sample_weight=weight if weighted else None)
+    counts = [weight[Y.eq(c)].sum().item() for c in (0, 1)]
     assert fitted.class_counts == pytest.approx(counts, rel=1e-12)
     model, (omega, gamma, _) = conditioned(mlp(0), family, recipe), family.settings.values()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9, weight_decay=1e-3)
     beta = counts[0] / counts[1]
-    for rows, lam in itertools.islice(batches(y, family, recipe), 60):
-        logits, labels, own = model(x[rows], lam), y[rows], weight[rows]
+    for rows, lam in itertools.islice(batches(Y, family, recipe), 60):
+        logits, labels, own = model(X[rows], lam), Y[rows], weight[rows]
         tau = lam[0] if family.drawn else family.settings["tau"]
         margin = logits[:, 1] / beta**gamma - logits[:, 0] - tau * math.log(beta)
         each = torch.where(labels == 1, softplus(-margin), softplus(margin))
@@ -92,15 +102,14 @@ def test_fit_is_the_plain_loop(family, weighted):
     ids=str,
 )
 def test_the_average_is_that_of_a_plain_loop(settings, pull, every):
-    x, y = table()
     recipe = Recipe(epochs=6, batch_size=32, lr=0.05, **settings)
     expected, seen = conditioned(mlp(0), DRAWN, recipe).state_dict(), []
     plain = recipe.changed(ema_decay=None, ema_share=None)
-    fit(mlp(0), DRAWN, x, y, plain, on_progress=lambda p: seen.append(p.state().model))
+    fit(mlp(0), DRAWN, X, Y, plain, on_progress=lambda p: seen.append(p.state().model))
     for step, now in enumerate(seen, 1):
         if step % every == 0:
             expected = {name: (1 - pull) * expected[name] + pull * now[name] for name in now}
-    fitted = fit(mlp(0), DRAWN, x, y, recipe).network.state_dict()
+    fitted = fit(mlp(0), DRAWN, X, Y, recipe).network.state_dict()
     assert all(torch.allclose(fitted[name], expected[name], rtol=1e-12) for name in expected)
 
 
@@ -108,10 +117,9 @@ def test_the_average_is_that_of_a_plain_loop(settings, pull, every):
     ("settings", "warned"), [({"ema_decay": 0.9}, True), ({"ema_share": 0.1}, False)]
 )
 def test_an_average_that_lags_behind_its_run_is_warned_of(settings, warned):
-    x, y = table()
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        fit(mlp(0), FIXED, x, y, Recipe(epochs=8, batch_size=32, **settings))
+        fit(mlp(0), FIXED, X, Y, Recipe(epochs=8, batch_size=32, **settings))
     assert ["50 of 40 steps" in str(each.message) for each in caught] == [True] * warned
 
 
@@ -124,21 +132,20 @@ VARIANTS = {
 
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_stopping_anywhere_and_resuming_gives_the_same_bits(variant):
-    x, y = table(**FLOATS)
     weight = 0.5 + torch.rand(N)
     recipe = Recipe(**{**SHORT, **VARIANTS[variant]})
-    whole = fit(batch_norm(0), DRAWN, x, y, recipe, sample_weight=weight)
+    whole = fit(batch_norm(0), DRAWN, FLOATS, Y, recipe, sample_weight=weight)
     assert whole.steps in (15, 18)  # the last two batches smaller: an epoch has one more
     for stop in (1, 5, 7):
         first = fit(
-            batch_norm(0), DRAWN, x, y, recipe, sample_weight=weight,
+            batch_norm(0), DRAWN, FLOATS, Y, recipe, sample_weight=weight,
             on_progress=lambda progress, stop=stop: progress.step == stop,
         )  # fmt: skip
         assert first.steps == stop
         assert not first.finished
         # The network that goes on has other initial weights: everything must come from the state.
         state = first.state
-        second = fit(batch_norm(5), DRAWN, x, y, recipe, sample_weight=weight, state=state)
+        second = fit(batch_norm(5), DRAWN, FLOATS, Y, recipe, sample_weight=weight, state=state)
         assert torch.equal(weights(second.network), weights(whole.network))
         assert second.epoch_losses == whole.epoch_losses
 
@@ -173,7 +180,7 @@ def test_killed_with_sigkill_and_resumed_gives_the_same_bits(tmp_path):
         import os, sys, time, torch
         torch.set_num_threads(1)  # the sum of a product depends on how it is shared out
         sys.path.insert(0, sys.argv[1])
-        from test_loop import DRAWN, FLOATS, SHORT, batch_norm, fit, table, Recipe
+        from test_loop import DRAWN, FLOATS, SHORT, Y, batch_norm, fit, Recipe
         path = sys.argv[2]
 
         def keep(progress):
@@ -183,7 +190,7 @@ def test_killed_with_sigkill_and_resumed_gives_the_same_bits(tmp_path):
                 print("ready", flush=True)
                 time.sleep(60)
 
-        fit(batch_norm(0), DRAWN, *table(**FLOATS), Recipe(**SHORT, rho=0.05), on_progress=keep)
+        fit(batch_norm(0), DRAWN, FLOATS, Y, Recipe(**SHORT, rho=0.05), on_progress=keep)
         """
     )
     path = tmp_path / "state.pt"
@@ -194,9 +201,9 @@ def test_killed_with_sigkill_and_resumed_gives_the_same_bits(tmp_path):
     assert child.wait() == -signal.SIGKILL
     state = TrainingState(**torch.load(path, weights_only=True))
     assert state.step == 5
-    data, recipe = table(**FLOATS), Recipe(**SHORT, rho=0.05)
-    resumed = fit(batch_norm(9), DRAWN, *data, recipe, state=state)
-    whole = fit(batch_norm(0), DRAWN, *data, recipe)
+    recipe = Recipe(**SHORT, rho=0.05)
+    resumed = fit(batch_norm(9), DRAWN, FLOATS, Y, recipe, state=state)
+    whole = fit(batch_norm(0), DRAWN, FLOATS, Y, recipe)
     assert torch.equal(weights(resumed.network), weights(whole.network))
 
 
@@ -206,7 +213,7 @@ def test_ctrl_c_stops_after_the_step():
             signal.raise_signal(signal.SIGINT)
 
     before = signal.getsignal(signal.SIGINT)
-    fitted = fit(mlp(0), FIXED, *table(), Recipe(**SHORT), on_progress=interrupt)
+    fitted = fit(mlp(0), FIXED, X, Y, Recipe(**SHORT), on_progress=interrupt)
     assert fitted.steps == 4
     assert not fitted.finished
     assert signal.getsignal(signal.SIGINT) is before
@@ -215,7 +222,7 @@ def test_ctrl_c_stops_after_the_step():
 def test_fit_works_outside_the_main_thread():
     found = []
     thread = threading.Thread(
-        target=lambda: found.append(fit(mlp(0), FIXED, *table(), Recipe(**SHORT)))
+        target=lambda: found.append(fit(mlp(0), FIXED, X, Y, Recipe(**SHORT)))
     )
     thread.start()
     thread.join()
@@ -223,10 +230,10 @@ def test_fit_works_outside_the_main_thread():
 
 
 def test_a_loss_that_is_not_finite_names_step_and_settings():
-    x, y = table()
+    x = X.clone()
     x[3] = float("nan")
     with pytest.raises(DivergedError, match=r"the loss is nan at step \d+ of 15 .*tau=1.0"):
-        fit(mlp(0), FIXED, x, y, Recipe(**SHORT))
+        fit(mlp(0), FIXED, x, Y, Recipe(**SHORT))
 
 
 def test_training_leaves_the_global_generator_alone():
@@ -234,15 +241,14 @@ def test_training_leaves_the_global_generator_alone():
     torch.manual_seed(3)
     expected = torch.rand(1)
     torch.manual_seed(3)
-    fit(fresh, DRAWN, *table(**FLOATS), Recipe(**SHORT))
+    fit(fresh, DRAWN, FLOATS, Y, Recipe(**SHORT))
     assert torch.equal(torch.rand(1), expected)
 
 
 def test_seeds_are_separate():
-    x, y = table(**FLOATS)
 
     def trained(family=DRAWN, **settings):
-        return weights(fit(batch_norm(0), family, x, y, Recipe(**SHORT, **settings)).network)
+        return weights(fit(batch_norm(0), family, FLOATS, Y, Recipe(**SHORT, **settings)).network)
 
     same = trained()
     assert torch.equal(trained(), same)
@@ -253,15 +259,14 @@ def test_seeds_are_separate():
 
 def test_logits_are_the_networks_at_each_lambda_in_evaluation_mode(monkeypatch):
     monkeypatch.setattr(trained_model, "BATCH_VALUES", 1)  # batches of 16
-    x, y = table(**FLOATS)
-    network = fit(batch_norm(0), DRAWN, x, y, Recipe(**SHORT)).network
+    network = fit(batch_norm(0), DRAWN, FLOATS, Y, Recipe(**SHORT)).network
     lams = torch.tensor([[0.0], [3.0]])
     network.train()
-    logits = trained_model.logits_at(network, x, lams)
+    logits = trained_model.logits_at(network, FLOATS, lams)
     assert network.training
     network.eval()
     for lam, found in zip(lams, logits, strict=True):
-        torch.testing.assert_close(found, network(x, lam).detach())
+        torch.testing.assert_close(found, network(FLOATS, lam).detach())
 
 
 def test_an_objective_that_knows_no_weights_still_trains_without():
@@ -270,7 +275,7 @@ def test_an_objective_that_knows_no_weights_still_trains_without():
             return nn.functional.cross_entropy(logits, target)
 
     recipe = Recipe(steps=2, label_smoothing=0.1)
-    assert fit(mlp(0), Plain(), *table(), recipe).finished
+    assert fit(mlp(0), Plain(), X, Y, recipe).finished
 
 
 @pytest.mark.parametrize(("width", "threads"), [(4, 1), (4000, 2)])
@@ -307,10 +312,9 @@ def test_training_goes_on_uncompiled_where_there_is_no_compiler(monkeypatch, lat
             return fails
         raise RuntimeError("no compiler here\nlong story")
 
-    x, y = table(**FLOATS)
-    plain = fit(batch_norm(0), FIXED, x, y, Recipe(steps=2))
+    plain = fit(batch_norm(0), FIXED, FLOATS, Y, Recipe(steps=2))
     monkeypatch.setattr(torch, "compile", broken)
     with pytest.warns(UserWarning, match="training goes on uncompiled: no compiler here$") as seen:
-        fitted = fit(batch_norm(0), FIXED, x, y, Recipe(steps=2, compile="always"))
+        fitted = fit(batch_norm(0), FIXED, FLOATS, Y, Recipe(steps=2, compile="always"))
     assert len(seen) == 1
     assert torch.equal(weights(fitted.network), weights(plain.network))

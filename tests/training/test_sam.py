@@ -18,9 +18,7 @@ def gradient(weights: list[float]) -> list[float]:
     return [sum(a * w for a, w in zip(row, weights, strict=True)) for row in MATRIX]
 
 
-def worst_gradient(
-    weights: list[float], rhos: tuple[float, float] = (0.3, 0.3), adaptive: bool = False
-) -> list[float]:
+def worst_gradient(weights, rhos=(0.3, 0.3), adaptive=False):
     """The gradient at w + rho T^2 g / |T g|, with T = |w| if adaptive and 1 otherwise."""
     size = [abs(w) if adaptive else 1.0 for w in weights]
     g = gradient(weights)
@@ -59,7 +57,7 @@ def take_step(optimizer: torch.optim.Optimizer, parts: list[Tensor], use: str = 
 
 @pytest.mark.parametrize("adaptive", [False, True])
 @pytest.mark.parametrize("use", USES)
-def test_one_step_is_the_one_by_hand(use: str, adaptive: bool) -> None:
+def test_one_step_is_the_one_by_hand(use: str, adaptive: bool):
     weights = start_weights()
     optimizer = cw.SAM([weights], torch.optim.SGD, rho=0.3, adaptive=adaptive, lr=0.1)
     loss = take_step(optimizer, [weights], use)
@@ -71,7 +69,7 @@ def test_one_step_is_the_one_by_hand(use: str, adaptive: bool) -> None:
 
 
 @pytest.mark.parametrize("use", USES)
-def test_groups_have_their_own_rho_and_lr_and_share_the_norm(use: str) -> None:
+def test_groups_have_their_own_rho_and_lr_and_share_the_norm(use: str):
     parts = start_parts()
     groups = [{"params": [parts[0]], "rho": 0.4, "lr": 0.2}]
     optimizer = cw.SAM(groups, torch.optim.SGD, rho=0.1, lr=0.05)
@@ -84,7 +82,7 @@ def test_groups_have_their_own_rho_and_lr_and_share_the_norm(use: str) -> None:
 
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("use", USES)
-def test_momentum_gathers_the_worst_gradients_and_a_schedule_sets_the_base_rate(use: str) -> None:
+def test_momentum_gathers_the_worst_gradients_and_a_schedule_sets_the_base_rate(use: str):
     weights = start_weights()
     optimizer = cw.SAM([weights], torch.optim.SGD, rho=0.3, lr=0.1, momentum=0.9)
     schedule = torch.optim.lr_scheduler.StepLR(optimizer, step_size=1, gamma=0.5)
@@ -105,7 +103,7 @@ BASES = {
 
 
 @pytest.mark.parametrize(("base", "settings"), BASES.values(), ids=BASES)
-def test_without_rho_it_is_the_base_optimiser(base, settings: dict[str, float]) -> None:
+def test_without_rho_it_is_the_base_optimiser(base, settings: dict[str, float]):
     plain, sharpness_aware = start_weights(), start_weights()
     optimizers = base([plain], **settings), cw.SAM([sharpness_aware], base, rho=0.0, **settings)
     for _ in range(5):
@@ -115,7 +113,7 @@ def test_without_rho_it_is_the_base_optimiser(base, settings: dict[str, float]) 
 
 
 @pytest.mark.parametrize("use", USES)
-def test_parameters_without_gradient_are_left_alone(use: str) -> None:
+def test_parameters_without_gradient_are_left_alone(use: str):
     weights, unused = start_weights(), torch.ones(3, requires_grad=True)
     frozen = torch.ones(3)
     settings = {"lr": 0.1, "weight_decay": 0.1}  # the decay would shrink what takes part
@@ -127,7 +125,7 @@ def test_parameters_without_gradient_are_left_alone(use: str) -> None:
 
 
 @pytest.mark.parametrize(("base", "settings"), BASES.values(), ids=BASES)
-def test_a_saved_state_and_a_copy_go_on_bit_for_bit(base, settings: dict[str, float]) -> None:
+def test_a_saved_state_and_a_copy_go_on_bit_for_bit(base, settings: dict[str, float]):
     weights = start_weights()
     optimizer = cw.SAM([weights], base, rho=0.3, adaptive=True, **settings)
     for _ in range(3):
@@ -148,7 +146,7 @@ def test_a_saved_state_and_a_copy_go_on_bit_for_bit(base, settings: dict[str, fl
     assert anew.param_groups[0]["rho"] == 0.3
 
 
-def test_misuse_is_told_in_a_sentence() -> None:
+def test_misuse_is_told_in_a_sentence():
     weights = start_weights()
     optimizer = cw.SAM([weights], torch.optim.SGD, lr=0.1)
     with pytest.raises(cw.InputError, match=r"ascend\(\) needs gradients"):
@@ -167,7 +165,7 @@ def test_misuse_is_told_in_a_sentence() -> None:
             cw.SAM([group], torch.optim.SGD, rho=rho, lr=0.1)
 
 
-def test_a_closure_that_fails_leaves_the_weights_where_they_were() -> None:
+def test_a_closure_that_fails_leaves_the_weights_where_they_were():
     weight = torch.tensor([1.0, 1.0], requires_grad=True)
     optimizer = cw.SAM([weight], torch.optim.SGD, rho=0.5, lr=0.1)
     calls = []

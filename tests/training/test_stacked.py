@@ -10,6 +10,8 @@ from small_models import (
     SETTINGS,
     VS,
     N,
+    X,
+    Y,
     alone,
     cnn,
     difference,
@@ -18,7 +20,6 @@ from small_models import (
     mlp,
     recipe,
     recipes,
-    table,
     tanh_network,
     weights,
     with_dropout,
@@ -46,14 +47,13 @@ ALL_SETTINGS = {
 @pytest.mark.parametrize("settings", ALL_SETTINGS.values(), ids=ALL_SETTINGS)
 @pytest.mark.usefixtures("double")
 def test_a_stack_is_its_members_one_by_one(families, settings):
-    x, y = table()
     members, shared = recipes(**settings), 2 * torch.rand(N, dtype=torch.float64)
-    rows, given = (held_out(y),) * 2 if families is LCT else ([shared] * 3, shared)
-    stack = fit_stacked(mlp, families, x, y, members, sample_weight=given)
+    rows, given = (held_out(Y),) * 2 if families is LCT else ([shared] * 3, shared)
+    stack = fit_stacked(mlp, families, X, Y, members, sample_weight=given)
     assert stack.how == "stacked: 3 models as one"
-    assert difference(stack.networks, alone(mlp, families, x, y, members, rows)) < 1e-9
+    assert difference(stack.networks, alone(mlp, families, X, Y, members, rows)) < 1e-9
     start = [conditioned(mlp(m.seed_weights), f, m) for f, m in zip(families, members, strict=True)]
-    plain = fit_stacked(mlp, families, x, y, members)
+    plain = fit_stacked(mlp, families, X, Y, members)
     for others in (start, plain.networks):  # else the test says nothing
         assert difference(stack.networks, others) > 1e-3
 
@@ -61,12 +61,11 @@ def test_a_stack_is_its_members_one_by_one(families, settings):
 @pytest.mark.parametrize("settings", [{}, SETTINGS["adamw"]], ids=["sgd", "adamw"])
 @pytest.mark.parametrize("families", [VS, LCT], ids=["VS", "LCT"])
 def test_many_steps_of_members_with_one_rate_and_decay(families, settings):
-    x, y = table()
     shared = recipe(steps=100, seed_weights=10, seed_order=4, seed_lambda=20, **settings)
-    stack = fit_stacked(mlp, families, x, y, shared)
+    stack = fit_stacked(mlp, families, X, Y, shared)
     seeds = [(own.seed_weights, own.seed_order, own.seed_lambda) for own in stack.recipes]
     assert seeds == [(10, 4, 20), (11, 4, 21), (12, 4, 22)]
-    assert difference(stack.networks, alone(mlp, families, x, y, stack.recipes)) < 1e-9
+    assert difference(stack.networks, alone(mlp, families, X, Y, stack.recipes)) < 1e-9
 
 
 @pytest.mark.parametrize("objective", [
@@ -79,11 +78,10 @@ def test_many_steps_of_members_with_one_rate_and_decay(families, settings):
 @pytest.mark.parametrize(("build", "chunk"), [(mlp, None), (tanh_network, 3)])
 @pytest.mark.parametrize("rho", [0.0, 0.05])
 def test_any_objective(objective, build, chunk, rho):
-    x, y = table()
-    rows, members = held_out(y), recipes(lr=0.03, rho=rho)
+    rows, members = held_out(Y), recipes(lr=0.03, rho=rho)
     three, others = ([objective() for _ in range(3)] for _ in range(2))
-    stack = fit_stacked(build, three, x, y, members, sample_weight=rows, chunk=chunk)
-    networks = alone(build, others, x, y, members, rows)
+    stack = fit_stacked(build, three, X, Y, members, sample_weight=rows, chunk=chunk)
+    networks = alone(build, others, X, Y, members, rows)
     assert difference(stack.networks, networks) < 1e-7  # objectives have float32 parameters
 
 
@@ -92,13 +90,12 @@ def test_any_depth_and_any_chunk(hidden):
     def build(seed):
         return mlp(seed, hidden)
 
-    x, y = table()
     members = recipes()
-    whole, cut = (fit_stacked(build, LCT, x, y, members, chunk=chunk) for chunk in (None, 2))
+    whole, cut = (fit_stacked(build, LCT, X, Y, members, chunk=chunk) for chunk in (None, 2))
     assert cut.how == "stacked: 3 models in chunks of 2"
     assert difference(whole.networks, cut.networks) < 1e-12
     assert [len(losses) for losses in cut.epoch_losses] == [3, 3, 3]
-    assert difference(whole.networks, alone(build, LCT, x, y, members)) < 1e-10
+    assert difference(whole.networks, alone(build, LCT, X, Y, members)) < 1e-10
 
 
 @pytest.mark.parametrize("settings", [{}, {"rho": 0.1}, {"ema_decay": 0.9}], ids=str)
@@ -121,10 +118,9 @@ def unused_and_frozen(seed):
 
 
 def test_frozen_layers_and_unused_ones_stay_as_they_are():
-    x, y = table()
     members = [own.changed(weight_decay=0) for own in recipes()]
-    stack = fit_stacked(unused_and_frozen, LCT, x, y, members, chunk=3)
-    networks = alone(unused_and_frozen, LCT, x, y, members)
+    stack = fit_stacked(unused_and_frozen, LCT, X, Y, members, chunk=3)
+    networks = alone(unused_and_frozen, LCT, X, Y, members)
     for network, other, own in zip(stack.networks, networks, members, strict=True):
         assert difference([network.linear, network.film], [other.linear, other.film]) < 1e-10
         first = unused_and_frozen(own.seed_weights).body[0]
@@ -144,15 +140,14 @@ BUILDS = {
 @pytest.mark.parametrize(("families", "settings"), [(VS, SETTINGS["adamw"]), (LCT, {"rho": 0.1})])
 @pytest.mark.parametrize(("build", "chunk"), BUILDS.values(), ids=BUILDS)
 def test_scaled_inputs_are_those_of_a_scaled_table(families, settings, build, chunk):
-    x, y = table()
     members = recipes(**settings)
-    stack = fit_stacked(build, families, x, y, members, input_scale=SCALE.numpy(), chunk=chunk)
+    stack = fit_stacked(build, families, X, Y, members, input_scale=SCALE.numpy(), chunk=chunk)
     twins = [
-        alone(build, [family], x * scale, y, [own])[0]
+        alone(build, [family], X * scale, Y, [own])[0]
         for family, own, scale in zip(families, members, SCALE, strict=True)
     ]
     assert difference(stack.networks, twins) < 1e-9
-    plain = fit_stacked(build, families, x, y, members, chunk=chunk)
+    plain = fit_stacked(build, families, X, Y, members, chunk=chunk)
     assert difference(plain.networks, twins) > 1e-3  # else the test says nothing
 
 
@@ -161,11 +156,10 @@ def test_arrays_are_cast_to_float32_and_scales_to_the_type_of_the_weights(build)
     def floats(seed):
         return build(seed).float()
 
-    x, y = table()
     members = recipes()
-    stack = fit_stacked(floats, LCT, x.numpy(), y, members, input_scale=SCALE.numpy())
+    stack = fit_stacked(floats, LCT, X.numpy(), Y, members, input_scale=SCALE.numpy())
     twins = [
-        alone(floats, [family], (x * scale).float(), y, [own])[0]
+        alone(floats, [family], (X * scale).float(), Y, [own])[0]
         for family, own, scale in zip(LCT, members, SCALE, strict=True)
     ]
     assert difference(stack.networks, twins) < 1e-4
@@ -173,11 +167,10 @@ def test_arrays_are_cast_to_float32_and_scales_to_the_type_of_the_weights(build)
 
 
 def test_members_hold_out_rows():
-    x, y = table()
-    rows, changed = held_out(y), x.clone()
+    rows, changed = held_out(Y), X.clone()
     changed[rows[0] == 0] += 100.0
     first, second = (
-        fit_stacked(mlp, LCT, each, y, recipe(), sample_weight=rows) for each in (x, changed)
+        fit_stacked(mlp, LCT, each, Y, recipe(), sample_weight=rows) for each in (X, changed)
     )
     assert difference(first.networks[:1], second.networks[:1]) < 1e-12
     assert difference(first.networks[1:2], second.networks[1:2]) > 1e-3
@@ -185,13 +178,12 @@ def test_members_hold_out_rows():
 
 @pytest.mark.parametrize(("build", "chunk"), BUILDS.values(), ids=BUILDS)
 def test_all_members_are_told_the_mean_of_the_sums(build, chunk):
-    x, y = table()
     rows = torch.stack([torch.full((N,), 1.0 + k, dtype=torch.float64) for k in range(3)])
-    rows[2, y == 1] = 9.0
-    stack = fit_stacked(build, VS, x, y, recipe(), sample_weight=rows, chunk=chunk)
+    rows[2, Y == 1] = 9.0
+    stack = fit_stacked(build, VS, X, Y, recipe(), sample_weight=rows, chunk=chunk)
     assert stack.class_counts == pytest.approx((135 * 2, 15 * 4))
     counts = stack.class_counts
-    networks = alone(build, VS, x, y, stack.recipes, rows, class_counts=counts)
+    networks = alone(build, VS, X, Y, stack.recipes, rows, class_counts=counts)
     assert difference(stack.networks, networks) < 1e-9
 
 
@@ -199,21 +191,19 @@ def test_all_members_are_told_the_mean_of_the_sums(build, chunk):
 @pytest.mark.parametrize("family", [VS[1], LCT[1]], ids=["VS", "LCT"])
 def test_weights_of_one_change_nothing(family, reduction):
     family = LossFamily(**family.settings, reduction=reduction)
-    x, y = table()
     networks = [
-        fit(mlp(0), family, x, y, recipe(), sample_weight=ones).network
+        fit(mlp(0), family, X, Y, recipe(), sample_weight=ones).network
         for ones in (None, np.ones(N), [1] * N, torch.ones(N, dtype=torch.bool))
     ]
     assert difference(networks[1:], networks[:1] * 3) < 1e-12
 
 
 def test_whole_weights_are_repeated_rows_when_a_batch_is_everything():
-    x, y = table()
     times = torch.arange(N) % 4
     rows = torch.arange(N).repeat_interleave(times)
     whole = recipe(batch_size=1000)
-    weighted = fit(mlp(0), VS[1], x, y, whole, sample_weight=times)
-    repeated = fit(mlp(0), VS[1], x[rows], y[rows], whole)
+    weighted = fit(mlp(0), VS[1], X, Y, whole, sample_weight=times)
+    repeated = fit(mlp(0), VS[1], X[rows], Y[rows], whole)
     assert weighted.class_counts == repeated.class_counts
     assert difference([weighted.network], [repeated.network]) < 1e-10
 
@@ -233,13 +223,12 @@ def margins():
     ids=["layered", "mapped", "one by one", "with parameters of its own"],
 )
 def test_a_member_that_diverges_is_frozen_and_the_others_go_on(build, families, chunk):
-    x, y = table()
-    rows, members = held_out(y), recipes(epochs=6, lr=0.05, ema_decay=0.5, ema_every="step")
+    rows, members = held_out(Y), recipes(epochs=6, lr=0.05, ema_decay=0.5, ema_every="step")
     members = [own.changed(clip_norm=None) for own in members]
     members[1] = members[1].changed(lr=1e160)
     options = {"chunk": chunk, "snapshots": (0.03, 0.5)}
     stack = fit_stacked(
-        build, families(), x, y, members, sample_weight=rows, input_scale=SCALE, **options
+        build, families(), X, Y, members, sample_weight=rows, input_scale=SCALE, **options
     )
     assert list(stack.diverged) == [1]
     assert "the loss is" in stack.diverged[1]
@@ -251,7 +240,7 @@ def test_a_member_that_diverges_is_frozen_and_the_others_go_on(build, families, 
     left = weights(stack.networks[1])
     torch.testing.assert_close(weights(second[1]), left, rtol=0, atol=0, equal_nan=True)
     calm = fit_stacked(
-        build, families()[::2], x, y, members[::2],
+        build, families()[::2], X, Y, members[::2],
         sample_weight=rows[::2], input_scale=SCALE[::2], **options,
     )  # fmt: skip
     pairs = zip([stack.networks, *stack.snapshots], [calm.networks, *calm.snapshots], strict=True)
@@ -260,11 +249,10 @@ def test_a_member_that_diverges_is_frozen_and_the_others_go_on(build, families, 
 
 
 def test_all_may_diverge_right_after_a_snapshot():
-    x, y = table()
     wild = recipe(steps=20, clip_norm=None, lr=1e160)
-    stack = fit_stacked(mlp, LCT, x, y, wild, snapshots=(0.05,))
+    stack = fit_stacked(mlp, LCT, X, Y, wild, snapshots=(0.05,))
     assert sorted(stack.diverged) == [0, 1, 2]
-    stopped = fit_stacked(mlp, LCT, x, y, wild, on_progress=lambda *_: True)
+    stopped = fit_stacked(mlp, LCT, X, Y, wild, on_progress=lambda *_: True)
     assert difference(stack.snapshots[0], stopped.networks) == 0
 
 
@@ -283,7 +271,7 @@ SNAPSHOTS = {
 
 @pytest.mark.parametrize(("build", "settings", "chunk"), SNAPSHOTS.values(), ids=SNAPSHOTS)
 def test_a_snapshot_is_a_run_stopped_there(build, settings, chunk):
-    x, y = images(N) if build is cnn else table()
+    x, y = images(N) if build is cnn else (X, Y)
     given = recipe(steps=20, **settings)
     whole = fit_stacked(build, LCT, x, y, given, chunk=chunk, snapshots=(0.1, 0.5, 0.8))
     assert [len(taken) for taken in whole.snapshots] == [3, 3, 3]
@@ -303,9 +291,8 @@ def test_a_snapshot_is_a_run_stopped_there(build, settings, chunk):
 
 @pytest.mark.parametrize(("chunk", "build"), [(None, mlp), (2, mlp), (None, with_dropout)])
 def test_what_a_stopped_run_did_not_get_to_is_as_it_was_left(chunk, build):
-    x, y = table()
     stack = fit_stacked(
-        build, LCT, x, y, recipe(steps=20), chunk=chunk, snapshots=(0.1, 0.5),
+        build, LCT, X, Y, recipe(steps=20), chunk=chunk, snapshots=(0.1, 0.5),
         on_progress=lambda done, total: done >= total // 4,
     )  # fmt: skip
     assert len(stack.losses) == len(stack.epoch_losses) == 3
@@ -317,20 +304,19 @@ def test_what_a_stopped_run_did_not_get_to_is_as_it_was_left(chunk, build):
 
 
 def test_progress_counts_over_chunks_and_stops():
-    x, y = table()
     seen = []
     fit_stacked(
-        mlp, VS, x, y, recipes(steps=4), chunk=2,
+        mlp, VS, X, Y, recipes(steps=4), chunk=2,
         on_progress=lambda done, total: seen.append((done, total)),
     )  # fmt: skip
     assert seen == [(2, 12), (4, 12), (6, 12), (8, 12), (9, 12), (10, 12), (11, 12), (12, 12)]
     seen.clear()
     fit_stacked(
-        with_dropout, VS, x, y, recipes(steps=2),
+        with_dropout, VS, X, Y, recipes(steps=2),
         on_progress=lambda done, total: seen.append((done, total)),
     )  # fmt: skip
     assert seen == [(done, 6) for done in range(1, 7)]
-    stack = fit_stacked(mlp, VS, x, y, recipes(epochs=9), on_progress=lambda *_: True)
+    stack = fit_stacked(mlp, VS, X, Y, recipes(epochs=9), on_progress=lambda *_: True)
     assert stack.epoch_losses == [[], [], []]
 
 

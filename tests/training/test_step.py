@@ -108,19 +108,21 @@ def test_noise_is_normal_and_reproducible():
     assert nothing_drawn
 
 
-@pytest.mark.parametrize("name", ["flip", "crop-flip", "resized-crop-flip", "resized-crop-flips"])
+AUGMENTATIONS = {
+    "flip": [(random_flip, -1)],
+    "crop-flip": [(random_crop, 4), (random_flip, -1)],
+    "resized-crop-flip": [(random_resized_crop,), (random_flip, -1)],
+    "resized-crop-flips": [(random_resized_crop,), (random_flip, -1), (random_flip, -2)],
+}
+
+
+@pytest.mark.parametrize("name", AUGMENTATIONS)
 def test_augmentation_is_by_name_and_reproducible(name):
     images = torch.randint(0, 256, (4, 3, 8, 8), dtype=torch.uint8)
     first, second = (augment(images, name, torch.Generator().manual_seed(1)) for _ in range(2))
     assert torch.equal(first, second)
     assert first.shape == images.shape
     generator, expected = torch.Generator().manual_seed(1), images
-    if "crop" in name:
-        resized = name.startswith("resized")
-        expected = (
-            random_resized_crop(images, generator) if resized else random_crop(images, 4, generator)
-        )
-    expected = random_flip(expected, -1, generator)
-    if name.endswith("flips"):
-        expected = random_flip(expected, -2, generator)
+    for function, *settings in AUGMENTATIONS[name]:
+        expected = function(expected, *settings, generator)
     assert torch.equal(first, expected)
