@@ -2,6 +2,7 @@
 
 import os
 import signal
+import subprocess
 import sys
 import threading
 import time
@@ -17,6 +18,38 @@ from curvewise.sweep.executors import Finished
 
 # Where other processes find this file.
 HERE = os.pathsep.join(filter(None, [str(Path(__file__).parent), os.environ.get("PYTHONPATH")]))
+
+
+# Where tests run in the background, Ctrl-C is ignored until a program asks for it.
+DRIVER = """
+import signal, sys
+import executor_jobs as work
+from curvewise.sweep.executors import Job, make_executor
+if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    name, job, folder = sys.argv[1:]
+    executor = make_executor(name, workers=2)
+    jobs = [Job(n, n if job == "hush" else folder, "0") for n in (0, 1)]
+    try:
+        ends = list(executor.execute(jobs, getattr(work, job), lambda data_key: None))
+        print(sorted((end.key, end.outcome, end.attempts) for end in ends))
+    except KeyboardInterrupt:
+        print("interrupted")
+"""
+
+
+def start_driver(*words: str, **environment: str) -> "subprocess.Popen[str]":
+    """Start a script with words (executor, job, folder) in a process group of its own."""
+    script = Path(words[-1]).with_suffix(".py")
+    script.write_text(DRIVER)
+    return subprocess.Popen(
+        [sys.executable, str(script), *words],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        env=os.environ | {"PYTHONPATH": HERE, **environment},
+    )
 
 
 @dataclass
@@ -167,13 +200,6 @@ def spin(payload: str, data: Any) -> None:
     stop = time.monotonic() + 60
     while time.monotonic() < stop:
         pass
-
-
-def scribble(payload: int, data: Numbers) -> float:
-    """Return what is there, and write over it."""
-    before = float(data.x[0])
-    data.x[0] = payload
-    return before
 
 
 def slay_the_idle(payload: tuple[str, str], data: Any) -> str:

@@ -1,8 +1,6 @@
 """Ray on a cluster of two machines (of this one), where a machine may be lost."""
 
-import os
 import signal
-import subprocess
 import sys
 import time
 from collections.abc import Iterator
@@ -190,40 +188,16 @@ def test_closing_after_the_connection_is_gone_starts_no_other(cluster: Any, tmp_
     assert not ray.is_initialized()
 
 
-# Where tests run in the background, Ctrl-C is ignored until a program asks for it.
-DRIVER = """
-import signal, sys
-import executor_jobs as work
-from curvewise.sweep.executors import Job
-from curvewise.sweep.ray_cluster import RayCluster
-signal.signal(signal.SIGINT, signal.default_int_handler)
-job, folder = sys.argv[1:]
-jobs = [Job(n, n, "0") for n in (0, 1)] if job == "hush" else [Job(n, folder, "0") for n in (0, 1)]
-ends = list(RayCluster().execute(jobs, getattr(work, job), lambda data_key: None))
-print(sorted((end.key, end.outcome, end.attempts) for end in ends))
-"""
-
-
-def start_driver(job: str, folder: Path) -> "subprocess.Popen[str]":
-    return subprocess.Popen(
-        [sys.executable, "-c", DRIVER, job, str(folder)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env=os.environ | {"PYTHONPATH": work.HERE},
-    )
-
-
 @pytest.mark.cluster
 def test_a_ray_of_its_own_is_silent(tmp_path: Path) -> None:
-    said = start_driver("hush", tmp_path).communicate(timeout=120)
+    said = work.start_driver("ray", "hush", str(tmp_path)).communicate(timeout=120)
     assert said == ("[(0, 'alive', 1), (1, None, 3)]\n", "")
 
 
 @pytest.mark.cluster
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
 def test_a_ray_of_its_own_ends_with_the_driver(tmp_path: Path, how: signal.Signals) -> None:
-    driver = start_driver("sleep_long", tmp_path)
+    driver = work.start_driver("ray", "sleep_long", str(tmp_path))
     while not list(tmp_path.iterdir()):
         assert driver.poll() is None, driver.communicate()
         time.sleep(0.05)

@@ -37,28 +37,16 @@ def filled(path: Path, n: int = 12) -> Path:
 def everything(path: Path, readonly: bool = True) -> str:
     """Return all that a store has to say."""
     with Store(path, readonly=readonly) as store:
-        records = list(store.runs())
-        done = [record.identity for record in records if record.state == "done"]
-        return repr(
-            (
-                store.sweeps(),
-                [store.run(record.identity) for record in records],
-                list(store.runs("some")),
-                missing(store, "some"),
-                [store.scores(identity).tobytes() for identity in done],
-                store.problem("f0"),
-                [store.labels("f0", part).tobytes() for part in ("test", "validation")],
-                store.status(),
-            )
-        )
+        records = [store.run(record.identity) for record in store.runs()]
+        about = store.sweeps(), records, list(store.runs("some")), missing(store, "some")
+        return repr((*about, numbers_of(store), store.problem("f0"), store.status()))
 
 
-def numbers_of(path: Path) -> dict[str, bytes]:
+def numbers_of(store: Store) -> dict[str, bytes]:
     """Return the scores of all runs that are done, and the labels of their data."""
-    with Store(path, readonly=True) as store:
-        done = [record.identity for record in store.runs(state="done")]
-        parts = {part: store.labels("f0", part).tobytes() for part in ("test", "validation")}
-        return {identity: store.scores(identity).tobytes() for identity in done} | parts
+    done = [record.identity for record in store.runs(state="done")]
+    parts = {part: store.labels("f0", part).tobytes() for part in ("test", "validation")}
+    return {identity: store.scores(identity).tobytes() for identity in done} | parts
 
 
 def folder_content(folder: Path) -> dict[str, bytes]:
@@ -115,9 +103,7 @@ def cut(length: int):
         (os.mkfifo, "a store must be a file"),
         (with_version(7), "a version from 1 to 3, got 7: a newer Curvewise wrote it"),
         (with_version(0), "a version from 1 to 3, got 0$"),
-        (cut(10), "it is another kind of file"),
         (cut(100), "must be a"),
-        (cut(4096), "got a damaged one"),
         (cut(-4096), "got a damaged one"),
         (cut(-1), "got a damaged one"),
     ],
@@ -152,7 +138,9 @@ def test_odd_names_and_links_work(tmp_path):
 @pytest.mark.parametrize("place", ["header", "anywhere"])
 def test_a_changed_byte_is_named_and_never_changes_scores_or_labels(place, tmp_path):
     path = filled(tmp_path / "runs.db")
-    content, expected, noticed = path.read_bytes(), numbers_of(path), 0
+    content, noticed = path.read_bytes(), 0
+    with Store(path, readonly=True) as store:
+        expected = numbers_of(store)
     chance = random.Random(1)
     places = range(100) if place == "header" else chance.sample(range(100, len(content)), 300)
     for position in places:
@@ -161,7 +149,8 @@ def test_a_changed_byte_is_named_and_never_changes_scores_or_labels(place, tmp_p
         path.write_bytes(spoilt)
         try:
             everything(path)
-            assert set(numbers_of(path).items()) <= set(expected.items()), position
+            with Store(path, readonly=True) as store:
+                assert numbers_of(store).items() <= expected.items(), position
         except InputError:
             noticed += 1
         assert path.read_bytes() == spoilt
