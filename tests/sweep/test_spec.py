@@ -2,13 +2,12 @@
 
 import itertools
 import json
-from collections import Counter
 
 import pytest
 from hypothesis import given, settings, strategies as st
 
 from curvewise.base.errors import InputError
-from curvewise.sweep.spec import Spec, expanded_task, read_spec
+from curvewise.sweep.spec import Spec, read_spec
 from curvewise.training.recipe import PRESETS, Recipe, preset
 
 EXAMPLE = """
@@ -97,21 +96,10 @@ def test_what_is_left_out_has_its_default(tmp_path):
     assert Recipe(**run.recipe) == Recipe(**PRESETS["quick"])
 
 
-def test_methods_of_equal_numbers_start_from_the_same_seeds():
-    runs = spec({**VS, "grid": "paper"}, {"method": "lct", "grid": "paper"}, seeds=[3]).runs()
-    seeds = [(run.recipe["seed_weights"], run.recipe["seed_lambda"]) for run in runs]
-    assert seeds == [(30_000 + n, 30_000 + n) for n in [*range(48), *range(48)]]
-    assert {run.recipe["seed_order"] for run in runs} == {3}
-
-
-@pytest.mark.parametrize("method", ["vs", "lct"])
-def test_the_papers_grid(method):
-    settings = [run.settings for run in spec({"method": method, "grid": "paper"}).runs()]
-    drawn = method == "lct"
-    assert Counter(s["omega"] for s in settings) == dict.fromkeys((0.5, 0.7, 0.9, 0.99), 12)
-    assert Counter(s["gamma"] for s in settings) == dict.fromkeys((0.0, 0.2, 0.4), 16)
-    taus = ("0:3:0", "0:3:0.15", "0:3:0.33", "0:3:0.66") if drawn else (0.0, 1.0, 2.0, 3.0)
-    assert Counter(s["tau"] for s in settings) == dict.fromkeys(taus, 12)
+def test_pairs_are_of_ten_classes_and_stand_with_other_tasks():
+    made = spec(tasks=["digits:8", "folder:pairs", "cifar10:pairs"])
+    assert made.size == len(made.all_tasks) == 47
+    assert made.all_tasks[:4] == ("digits:8", "folder:pairs", "cifar10:0/1", "cifar10:0/2")
 
 
 def test_spelling_changes_no_identity():
@@ -151,15 +139,6 @@ def test_any_recipe_setting_may_be_in_a_grid():
     assert found == [(0.5, "none"), (0.5, "flip"), (None, "none"), (None, "flip")]
     (run,) = spec({**VS, "steps": 7}).runs()
     assert (run.recipe["epochs"], run.recipe["steps"]) == (None, 7)
-
-
-def test_all_pairs_of_ten_classes():
-    assert expanded_task("cifar10:pairs") == [
-        f"cifar10:{a}/{b}" for a in range(10) for b in range(10) if a < b
-    ]
-    assert expanded_task("folder:pairs") == ["folder:pairs"]
-    tasks = ["digits:8", "fashion-mnist:pairs"]
-    assert Spec.from_dict({"tasks": tasks, "methods": [{"method": "vs"}]}).size == 46
 
 
 def test_repeats_differ_in_weights_and_lambda_alone():
@@ -212,6 +191,8 @@ WRONG = [
     ({"network": {"name": "mpl"}}, "network must be one of .* did you mean 'mlp'"),
     ({"network": {"name": "mlp", "hiden": [3]}}, "got 'hiden'; did you mean 'hidden'"),
     ({"network": {"hidden": [3]}}, "network: needs a name to take hidden"),
+    ({"network": {"weights": "a.pth"}}, "weights must be a file for a named network"),
+    ({"network": {"weights": 3, "name": "mlp"}}, "weights must be a file for a named network"),
     (
         {"network": {"name": "resnet32"}, "features": {"pca": 4}},
         r"must be an mlp when there are \[features\], got 'resnet32'",
