@@ -99,33 +99,31 @@ class Executor(ABC):
                 f"work must be a function that other processes can import, got {work!r}: {error}"
             ) from None
         waiting = deque(map(Trial, jobs))
-        data_keys = {trial.job.key: trial.job.data_key for trial in waiting}
-        unfinished = Counter(data_keys.values())
+        unfinished = Counter(trial.job.data_key for trial in waiting)
         held: dict[str, tuple[Any, str | None]] = {}
-        ends: list[Finished] = []
+        ends: list[tuple[str, Finished]] = []
         with self.workers_for(len(waiting)):
             while unfinished:
                 while waiting and self.has_room():
                     trial = waiting.popleft()
-                    job, data_key = trial.job, trial.job.data_key
-                    if data_key not in held:
-                        held[data_key] = self._loaded(load, data_key)
-                    if trouble := held[data_key][1]:
-                        ends.append(Finished(job.key, error=trouble, attempts=0))
+                    key = trial.job.data_key
+                    if key not in held:
+                        held[key] = self._loaded(load, key)
+                    if trouble := held[key][1]:
+                        ends.append((key, Finished(trial.job.key, error=trouble, attempts=0)))
                     else:
-                        self.give(trial, held[data_key][0], pickle.dumps((work, job.payload)))
-                for end in ends:  # workers go on meanwhile
-                    data_key = data_keys[end.key]
-                    unfinished[data_key] -= 1
-                    if not unfinished[data_key]:
-                        if held[data_key][1] is None:
-                            self.drop(held[data_key][0])
-                        del unfinished[data_key], held[data_key]
+                        self.give(trial, held[key][0], pickle.dumps((work, trial.job.payload)))
+                for key, end in ends:  # workers go on meanwhile
+                    unfinished[key] -= 1
+                    if not unfinished[key]:
+                        if held[key][1] is None:
+                            self.drop(held[key][0])
+                        del unfinished[key], held[key]
                     yield end
                 ends = []
                 for trial, news in self.news():
                     if known := trial.end(news):
-                        ends.append(known)
+                        ends.append((trial.job.data_key, known))
                     else:
                         waiting.appendleft(trial)
 

@@ -25,10 +25,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 ENDINGS = (".csv", ".parquet")
-RECORD = (
-    *("identity", "fingerprint", "state", "attempts", "seconds"),
-    *("finished", "machine", "message"),
-)
+OUTCOME = ("state", "attempts", "seconds", "finished", "machine", "message")
+RECORD = ("identity", "fingerprint", *OUTCOME)
 RUN = ("task", "beta", "seed", "label", "method", "number", "validation")
 NUMBERS = dict.fromkeys(("attempts", "seed", "number"), "int64")
 NUMBERS |= dict.fromkeys(("seconds", "beta", "validation"), "float64")
@@ -68,8 +66,6 @@ def frame(store: Store, sweep: int | str | None = None) -> "pd.DataFrame":
         column = columns[group, name]
         column += [None] * (n - len(column))
         dtype = NUMBERS.get(name, "object") if group == "" else _dtype(column)
-        if group == "metrics":
-            dtype = "float64"
         if dtype == "object":
             column = [None if value is None else str(value) for value in column]
         plain = group == "" or (group in PLAIN and shared[name] == 1)

@@ -2,10 +2,9 @@
 
 import warnings
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
 from itertools import product
 from math import inf, prod
 from typing import Any, get_args
@@ -67,23 +66,21 @@ class MethodGrid:
 
     method: str
     label: str
-    settings: dict[str, tuple[Setting, ...]]
-    recipe: dict[str, tuple[Any, ...]]
+    lists: dict[str, tuple[Any, ...]]
     repeats: int = 1
 
     @property
     def size(self) -> int:
         """How many points the grid has, repeats included."""
-        lists = (*self.settings.values(), *self.recipe.values())
-        return self.repeats * prod(len(values) for values in lists)
+        return self.repeats * prod(map(len, self.lists.values()))
 
     def points(self) -> Iterator[tuple[dict[str, Setting], dict[str, Any]]]:
         """Yield the settings of each point, its own and its changes to the recipe."""
-        changes = list(_combinations(self.recipe))
-        for settings in _combinations(self.settings):
-            for change in changes:
-                for _ in range(self.repeats):
-                    yield settings, change
+        for values in product(*self.lists.values()):
+            change = dict(zip(self.lists, values, strict=True))
+            settings = {name: change.pop(name) for name in METHODS[self.method].settings}
+            for _ in range(self.repeats):
+                yield settings, change
 
     def shared_point(self, other: "MethodGrid", base: Recipe) -> dict[str, Any] | None:
         """Return a point that another grid has too, under the same number; None if there is none.
@@ -99,12 +96,11 @@ class MethodGrid:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the plain data that `read_method` makes it from."""
-        lists = {**self.settings, **self.recipe}
         return {
             "method": self.method,
             "label": self.label,
             **({} if self.repeats == 1 else {"repeats": self.repeats}),
-            **{name: [_plain(value) for value in values] for name, values in lists.items()},
+            **{name: [_plain(value) for value in values] for name, values in self.lists.items()},
         }
 
 
@@ -114,15 +110,15 @@ def read_method(entry: Any, base: Recipe | None) -> MethodGrid:
     `base` is the recipe that its changes are made to; None leaves out the check of that.
 
     >>> grid = read_method({"method": "vs", "omega": [0.5, 0.9], "tau": 2, "repeats": 3}, None)
-    >>> grid.size, grid.label, grid.settings["tau"]
+    >>> grid.size, grid.label, grid.lists["tau"]
     (6, 'VS', (2.0,))
     """
     require(isinstance(entry, Mapping), f"must be a table with a method, got {entry!r}")
     names = ", ".join(METHODS)
     require("method" in entry, f"must name a method, one of {names}, got {dict(entry)}")
-    lists = dict(entry)
-    method = METHODS[require_choice("method", lists.pop("method"), METHODS)]
-    label, repeats = lists.pop("label", method.label), lists.pop("repeats", 1)
+    given = dict(entry)
+    method = METHODS[require_choice("method", given.pop("method"), METHODS)]
+    label, repeats = given.pop("label", method.label), given.pop("repeats", 1)
     findings = Findings()
     with findings.noting():
         require(isinstance(label, str) and label.strip(), f"label must be a text, got {label!r}")
@@ -131,25 +127,24 @@ def read_method(entry: Any, base: Recipe | None) -> MethodGrid:
             type(repeats) is int and 1 <= repeats <= MOST_REPEATS,
             f"repeats must be a whole number in [1, {MOST_REPEATS}], got {repeats!r}",
         )
-    if "grid" in lists:
+    if "grid" in given:
         with findings.noting():
-            lists |= _paper_lists(method, lists.pop("grid"), lists)
-    settings = {}
-    for name, default in method.settings.items():
-        read = partial(normal_setting, method.name, name)
-        settings[name] = _values(name, lists.pop(name, default), findings, read)
+            given |= _paper_lists(method, given.pop("grid"), given)
+    known, given = (*method.settings, *RECIPE_SETTINGS), {**method.settings, **given}
+    lists = {n: _values(method, n, given[n], findings) for n in known if n in given}
+    for name in [name for name in given if name not in lists]:
         with findings.noting():
-            require_distinct(settings[name], what=f"values of {name}")
-    recipe = _recipe_lists(method.name, lists, findings)
+            _require_free(name)
+            raise InputError(foreign_setting(method.name, name, (*RECIPE_SETTINGS, "repeats")))
     findings.require_none()
     # Of each the first number, if there is one: the point that may lack a density.
-    least = {n: min(v, key=lambda value: isinstance(value, str)) for n, v in settings.items()}
+    least = {n: min(lists[n], key=lambda value: isinstance(value, str)) for n in method.settings}
     normal_settings(method.name, least)
-    grid = MethodGrid(method.name, label, settings, recipe, repeats)
+    grid = MethodGrid(method.name, label, lists, repeats)
     size = f"a grid may have {MOST_RUNS:,} points at most, got {grid.size:,}"
     require(grid.size <= MOST_RUNS, size)
     if base is not None:
-        _require_recipes(base, recipe)
+        _require_recipes(base, grid)
     return grid
 
 
@@ -196,7 +191,7 @@ def require_lambda(name: str, value: float, grids: Iterable[MethodGrid] | None) 
     if grids is None:
         return
     conditioned = [grid for grid in grids if METHODS[grid.method].scored_at_lambda]
-    texts = {text for grid in conditioned for text in grid.settings[name] if isinstance(text, str)}
+    texts = {text for grid in conditioned for text in grid.lists[name] if isinstance(text, str)}
     require(texts, f"{name} is given, but no method with FiLM draws it")
     for text in sorted(texts):
         density: Any = parse_setting(name, text)
@@ -215,16 +210,23 @@ def _paper_lists(method: Method, word: Any, others: Mapping[str, Any]) -> dict[s
     return dict(method.paper or {})
 
 
-def _values(
-    name: str, value: Any, findings: Findings, read: Callable[[Any], Any]
-) -> tuple[Any, ...]:
-    """Return a scalar or a list as a tuple of checked values."""
+def _values(method: Method, name: str, value: Any, findings: Findings) -> tuple[Any, ...]:
+    """Return a scalar or a list, for a setting of the method or the recipe, as checked values."""
+    nested = isinstance(value, list) and any(isinstance(one, list | tuple) for one in value)
+    if name == "milestones" and not nested:
+        value = [value]  # one list of epochs is one value
+    own, values = name in method.settings, []
     with findings.noting():
         require(value not in ([], ()), f"{name} must list at least one value, got []")
-    values: list[Any] = []
     for one in value if isinstance(value, list | tuple) else [value]:
         with findings.noting():
-            values.append(read(one))
+            if own:
+                values.append(normal_setting(method.name, name, one))
+            else:
+                values.append(normal_recipe_value(name, one))
+    if own:
+        with findings.noting():
+            require_distinct(values, what=f"values of {name}")
     return tuple(values)
 
 
@@ -233,40 +235,16 @@ def _require_free(name: str) -> None:
     require(not own, f"{name} follows from the sweep's seeds, so it cannot be set")
 
 
-def _recipe_lists(
-    method: str, lists: Mapping[str, Any], findings: Findings
-) -> dict[str, tuple[Any, ...]]:
-    """Return the lists of the recipe's settings in its order."""
-    for name in lists:
-        with findings.noting():
-            _require_free(name)
-            if name not in RECIPE_SETTINGS:
-                raise InputError(foreign_setting(method, name, (*RECIPE_SETTINGS, "repeats")))
-    recipe = {}
-    for name in (name for name in RECIPE_SETTINGS if name in lists):
-        value = lists[name]
-        nested = isinstance(value, list) and any(isinstance(v, list | tuple) for v in value)
-        if name == "milestones" and not nested:
-            value = [value]  # one list of epochs is one value
-        recipe[name] = _values(name, value, findings, partial(normal_recipe_value, name))
-    return recipe
-
-
-def _require_recipes(base: Recipe, recipe: Mapping[str, tuple[Any, ...]]) -> None:
+def _require_recipes(base: Recipe, grid: MethodGrid) -> None:
     """Raise for recipes of a grid that cannot be, or are equal."""
     findings, seen = Findings(), set()
-    for change in _combinations(recipe):
+    for change in {repr(change): change for _, change in grid.points()}.values():
         with findings.noting():
             changed = base.changed(**change)
             words = ", ".join(f"{name} = {_plain(value)}" for name, value in change.items())
             require(changed not in seen, f"recipes of a grid must differ, got {words} twice")
             seen.add(changed)
     findings.require_none()
-
-
-def _combinations(lists: Mapping[str, tuple[Any, ...]]) -> Iterator[dict[str, Any]]:
-    for values in product(*lists.values()):
-        yield dict(zip(lists, values, strict=True))
 
 
 def _plain(value: Any) -> Any:
