@@ -8,25 +8,14 @@ from dataclasses import fields, replace
 import pytest
 from hypothesis import given, settings, strategies as st
 from test_spec import VS, spec, specs
+from test_store import planned
 
 from curvewise.base.errors import InputError
 from curvewise.sweep import plan
 from curvewise.sweep.plan import STACK_LIMIT, PlannedRun, ProblemInfo, make_plan, stacks
 from curvewise.sweep.spec import Spec
 
-RUN = PlannedRun(
-    task="digits:8",
-    beta=100.0,
-    seed=3,
-    label="VS",
-    method="vs",
-    settings={"omega": 0.5, "gamma": 0.2, "tau": 2.0},
-    network={"name": "mlp", "hidden": [64, 64]},
-    features={},
-    recipe={"epochs": 20, "lr": 0.1, "milestones": [], "clip_norm": None, "adaptive": False},
-    evaluate={},
-    number=7,
-)
+RUN = planned()
 OTHERS = {
     "task": "digits:9",
     "beta": None,
@@ -36,7 +25,7 @@ OTHERS = {
     "network": {"name": "mlp", "hidden": [64]},
     "features": {"pca": 64},
     "recipe": {**RUN.recipe, "adaptive": True},
-    "evaluate": {"tau": 3.0},
+    "evaluate": {"tau": 2.0},
     "validation": 0.2,
     "data": {"target": "default"},
 }
@@ -45,10 +34,10 @@ OTHERS = {
 def test_an_identity_stays_what_it_was():
     # Stores rely on it: a change here makes every finished run unknown.
     text = (
-        '{"beta": 100, "data": {}, "evaluate": {}, "features": {}, "fingerprint": "abc", '
+        '{"beta": 100, "data": {}, "evaluate": {"tau": 3}, "features": {}, "fingerprint": "abc", '
         '"method": "vs", "network": {"hidden": [64, 64], "name": "mlp"}, "numerics": 2, '
-        '"recipe": {"adaptive": false, "clip_norm": null, "epochs": 20, "lr": 0.1, '
-        '"milestones": []}, "seed": 3, "settings": {"gamma": 0.2, "omega": 0.5, "tau": 2}, '
+        '"recipe": {"clip_norm": null, "epochs": 20, "lr": 0.1, "seed_weights": 0}, "seed": 0, '
+        '"settings": {"gamma": 0.2, "omega": 0.5, "tau": "0:3:0.33"}, '
         '"task": "digits:8", "validation": null}'
     )
     assert RUN.identity("abc") == hashlib.sha256(text.encode()).hexdigest()
@@ -73,7 +62,8 @@ def test_spelling_does_not_count():
     respelt = replace(
         RUN,
         beta=100,
-        settings={"tau": 2, "gamma": 0.2, "omega": 0.5},
+        settings={"tau": "0:3:0.33", "gamma": 0.2, "omega": 0.5},
+        evaluate={"tau": 3},
         network={"hidden": (64.0, 64), "name": "mlp"},
         recipe=dict(reversed(RUN.recipe.items())),
     )

@@ -148,18 +148,7 @@ def test_workers_end_when_the_driver_is_killed(tmp_path: Path, job: str) -> None
     assert not list(driver.temporary.iterdir())
 
 
-def test_ctrl_c_ends_all_and_without_a_word(tmp_path: Path) -> None:
-    driver = Driver(tmp_path)
-    driver.workers()
-    os.killpg(driver.process.pid, signal.SIGINT)  # as a terminal does
-    said = driver.process.communicate(timeout=50)  # the jobs would take a minute
-    assert said == ("interrupted\n", "")
-    while driver.group():  # Python's tracker ends after its process
-        time.sleep(0.01)
-    assert not list(driver.temporary.iterdir())
-
-
-def test_a_worker_does_not_hear_ctrl_c_even_while_it_starts(tmp_path: Path) -> None:
+def test_ctrl_c_is_heard_by_the_driver_alone_which_ends_all_without_a_word(tmp_path: Path) -> None:
     driver = Driver(tmp_path)
     seen: set[int] = set()
     while len(list(driver.marks.iterdir())) < 2:
@@ -170,8 +159,12 @@ def test_a_worker_does_not_hear_ctrl_c_even_while_it_starts(tmp_path: Path) -> N
                 os.kill(number, signal.SIGINT)
         time.sleep(0.005)
     assert len(seen) == 3  # two workers, none of them replaced, and Python's own tracker
-    os.kill(driver.process.pid, signal.SIGINT)
-    assert driver.process.communicate(timeout=50) == ("interrupted\n", "")
+    os.killpg(driver.process.pid, signal.SIGINT)  # as a terminal does
+    said = driver.process.communicate(timeout=50)  # the jobs would take a minute
+    assert said == ("interrupted\n", "")
+    while driver.group():  # Python's tracker ends after its process
+        time.sleep(0.01)
+    assert not list(driver.temporary.iterdir())
 
 
 def test_a_script_that_workers_cannot_import_is_told_what_it_lacks(tmp_path: Path) -> None:
