@@ -14,7 +14,7 @@ import math
 import sqlite3
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, Self, TypeVar, get_args
@@ -128,15 +128,12 @@ class Store:
         """
         if self.readonly:
             raise StoreError(f"the store {self.path} must be opened for writing")
-        if self._writing:
-            yield
-            return
-        with writer_lock(self.path):
-            self._writing = True
+        with nullcontext() if self._writing else writer_lock(self.path):
+            before, self._writing = self._writing, True
             try:
                 yield
             finally:
-                self._writing = False
+                self._writing = before
 
     @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:

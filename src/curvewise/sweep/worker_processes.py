@@ -10,7 +10,6 @@ import os
 import pickle
 import shutil
 import signal
-import sys
 import tempfile
 import threading
 from collections.abc import Iterator
@@ -169,17 +168,15 @@ def _worker_surroundings() -> Iterator[None]:
     """
     before = {name: os.environ[name] for name in ONE_THREAD if name in os.environ}
     os.environ.update(ONE_THREAD)
-    if sys.platform != "win32":
-        resource_tracker.ensure_running()  # it would let the signal through again
-        blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    resource_tracker.ensure_running()  # it would let the signal through again
+    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
     finally:
         for name in ONE_THREAD:
             del os.environ[name]
         os.environ.update(before)
-        if sys.platform != "win32":
-            signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
+        signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
 
 
 def _serve(connection: Connection, trace: Path) -> None:
