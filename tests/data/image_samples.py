@@ -1,29 +1,16 @@
-"""Image data for tests: real pictures where they are at hand, generated files else."""
+"""Generated image data for tests, in the files that the sources have."""
 
 import pickle
 import struct
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
-import pytest
 from PIL import Image
 
-UNPACK = Path(__file__).parents[2].parent / "shared" / "data" / "unpack.py"
 CIFAR10 = ["airplane", "automobile", "bird", "cat", "deer"]
 CIFAR10 += ["dog", "frog", "horse", "ship", "truck"]
 HOUSEHOLD = ["bed", "chair", "couch", "table", "wardrobe"]
 HOUSEHOLD += ["clock", "keyboard", "lamp", "telephone", "television"]
-
-
-def unpack(factory: pytest.TempPathFactory, target: str) -> Path:
-    """Return a folder with the real data of `target`, or skip."""
-    if not UNPACK.is_file():
-        pytest.skip(f"real images need {UNPACK.name} in the folder shared/data")
-    folder = factory.mktemp("real")
-    subprocess.run([sys.executable, UNPACK, folder, target], check=True, capture_output=True)
-    return folder
 
 
 def picture(path: Path, color: tuple[int, int, int], size: tuple[int, int] = (12, 8)) -> Path:

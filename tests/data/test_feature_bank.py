@@ -189,14 +189,6 @@ def test_two_banks_in_one_folder_at_once(tmp_path, backbone, monkeypatch):
     assert not list(tmp_path.rglob(".unfinished-*"))
 
 
-def test_what_another_bank_has_computed_meanwhile_is_taken(tmp_path, backbone):
-    first, second, images = FeatureBank(tmp_path), FeatureBank(tmp_path), pictures(20)
-    first.features(images[:10], name="x")
-    second.features(images[10:], name="x")
-    first.features(images, name="x")
-    assert sum(backbone.batches) == 20
-
-
 def test_what_is_no_chunk_is_left_alone_until_the_bank_is_cleaned_away(tmp_path, backbone):
     images, banks = pictures(5), [FeatureBank(tmp_path), FeatureBank(tmp_path, size=8)]
     shapes = [bank.features(images, name="x").shape for bank in banks]

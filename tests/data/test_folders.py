@@ -1,10 +1,10 @@
-"""Folders of images and Dogs vs. Cats, generated and real."""
+"""Folders of images and Dogs vs. Cats, generated."""
 
 from dataclasses import replace
 
 import numpy as np
 import pytest
-from image_samples import class_folders, picture, unpack
+from image_samples import class_folders, picture
 
 from curvewise.base.errors import InputError
 from curvewise.data import folders
@@ -91,14 +91,3 @@ def test_generated_dogs_vs_cats(options, monkeypatch, place):
     monkeypatch.setattr(folders, "VALIDATION_SAMPLES", 12)
     with pytest.raises(InputError, match="more than the 12 samples of the test part, got 12 of"):
         dogs_vs_cats("", options)
-
-
-def test_real_dogs_vs_cats(tmp_path_factory):
-    base = unpack(tmp_path_factory, "dogs-vs-cats")
-    task = dogs_vs_cats("", SourceOptions(data_dir=base, cache_dir=base / "cache"))
-    assert task.class_counts == (3000, 500)
-    assert np.bincount(task.y_test).tolist() == [1000, 1000]
-    assert task.x_train.shape == (3500, 3, 96, 96)
-    assert task.details["broken"] == []
-    mean = task.x_train[::10].mean(axis=(0, 2, 3)) / 255
-    np.testing.assert_allclose(mean, task.details["mean"], atol=0.05)

