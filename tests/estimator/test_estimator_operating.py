@@ -81,7 +81,8 @@ def test_rows_that_fit_set_aside_serve_the_same(set_aside):
     x, y = simulated(2400, 3)
     kept = np.sort(set_aside.ensemble_.scores(set_aside.inputs_.blocks(x))[:, 1])
     assert np.isin(scores[:, 1], kept).all()
-    odds = set_aside.recalibration_(scores) @ [1, -1]
+    slope, offset = set_aside.recalibration_
+    odds = (slope * scores + offset) @ [1, -1]
     direct = cw.choose_operating_point(labels == 0, odds, max_fpr=0.05, confidence=0.95)
     assert point.threshold == direct.threshold
     assert np.mean(set_aside.predict(x[y == "well"], at=point) == "ill") < 0.06

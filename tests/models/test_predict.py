@@ -185,8 +185,8 @@ def test_images_are_found_in_the_order_of_their_names(tmp_path):
 
 def test_settings_of_a_scorer(trained):
     model = cw.load(trained / "model" / "model.safetensors")
-    assert Scorer(model).threshold.value == 0
-    assert Scorer(model, threshold=-1.5).threshold.value == -1.5
+    assert Scorer(model).threshold == 0
+    assert Scorer(model, threshold=-1.5).threshold == -1.5
     assert Scorer(model, tau=1.0).lam.tolist() == [[1.0]]
     assert Scorer(model, tau=3.0, rule={"max_fpr": 0.5}).lam.tolist() == [[3.0]]  # its own lambda
     model.record.pop("test_roc")

@@ -17,7 +17,7 @@ from torch import nn
 
 from curvewise.base.errors import require, require_one_of, require_open, require_shape
 from curvewise.base.machine import torch_threads
-from curvewise.estimator.ensemble import Ensemble, Recalibration, fit_recalibration, prior_shift
+from curvewise.estimator.ensemble import Ensemble, fit_recalibration, prior_shift
 from curvewise.estimator.fitting import Settings, fit_ensemble, printed
 from curvewise.estimator.inputs import (
     Array,
@@ -137,7 +137,7 @@ class FamilyClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[mis
         self._rows_sum: int = rows_sum
         self._grouped = rows.group is not None
         left_out = self.ensemble_.left_out_scores
-        self.recalibration_: Recalibration = fit_recalibration(left_out, rows.y, rows.weight)
+        self.recalibration_ = fit_recalibration(left_out, rows.y, rows.weight)
         self.class_counts_: Array = counts
         self.class_weights_ = np.bincount(rows.y, rows.weight).astype(np.float64)
         judged = ~np.isnan(left_out[:, 0])
@@ -183,7 +183,8 @@ class FamilyClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[mis
 
     def _adjusted(self, scores: Floats) -> Floats:
         """Return log-probabilities (n, C), up to a constant, for the wanted prior."""
-        return self.recalibration_(scores) + self._prior_shift()
+        slope, offset = self.recalibration_
+        return scores * slope + offset + self._prior_shift()
 
     def _name_of_scores(self, tau: float | None) -> str:
         """Return a name of this fit and, for log-odds, of the prior that they are shifted to.

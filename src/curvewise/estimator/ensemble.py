@@ -9,7 +9,7 @@ import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -232,11 +232,7 @@ class Ensemble:
 
 
 def shares(merits: Floats) -> Floats:
-    """Return exp(merit / 0.01), 1 in sum.
-
-    >>> shares(np.array([0.9, 0.9])).tolist()
-    [0.5, 0.5]
-    """
+    """Return exp(merit / 0.01), 1 in sum."""
     weights = np.exp((merits - merits.max()) / SHARPNESS)
     return np.asarray(weights / weights.sum())
 
@@ -316,34 +312,21 @@ def spread(scores: Floats) -> float:
     return float(centred.std(axis=0).mean())
 
 
-class Recalibration(NamedTuple):
-    """Log-probabilities (n, C), up to a constant, become ``slope * scores + offset``."""
+def fit_recalibration(
+    scores: Floats, codes: Codes, weight: Floats | None = None
+) -> tuple[float, Floats]:
+    r"""Return the slope a and the offsets b (C,) that make the labels most likely (Platt 1999).
 
-    slope: float
-    offset: Floats
-
-    def __call__(self, scores: Floats) -> Floats:
-        """Return the scores with slope and offset (C,)."""
-        return scores * self.slope + self.offset
-
-
-def fit_recalibration(scores: Floats, codes: Codes, weight: Floats | None = None) -> Recalibration:
-    r"""Return the slope a and the offsets b that make the labels most likely (Platt 1999).
-
-    Weight decay leaves log-odds too flat, and few rows leave them too steep. One slope for all
-    keeps the order of the rows. The penalty :math:`5 ((a-1)^2 + \sum_c b_c^2)` holds both near
-    "change nothing" where there are few rows. Rows of NaN were not left out by any member; where
-    those left out lack a class, nothing is changed.
-
-    >>> scores = np.log(np.array([[0.8, 0.2], [0.4, 0.6]] * 50))
-    >>> fitted = fit_recalibration(scores, np.array([0, 1] * 50))
-    >>> bool(fitted.slope > 1.2)
-    True
+    Log-probabilities (n, C), up to a constant, become ``a * scores + b``. Weight decay leaves
+    log-odds too flat, and few rows leave them too steep. One slope for all keeps the order of the
+    rows. The penalty :math:`5 ((a-1)^2 + \sum_c b_c^2)` holds both near "change nothing" where
+    there are few rows. Rows of NaN were not left out by any member; where those left out lack a
+    class, nothing is changed.
     """
     n_classes = int(codes.max()) + 1
     held = ~np.isnan(scores[:, 0])
     if len(np.unique(codes[held])) < n_classes:  # a class that is never seen would be ruled out
-        return Recalibration(1.0, np.zeros(n_classes))
+        return 1.0, np.zeros(n_classes)
     share = np.ones(held.sum()) if weight is None else weight[held]
     centred = scores[held] - scores[held].mean(axis=1, keepdims=True)
     truth = np.eye(n_classes)[codes[held]]
@@ -362,7 +345,7 @@ def fit_recalibration(scores: Floats, codes: Codes, weight: Floats | None = None
     start = np.array([1.0, *np.zeros(n_classes)])
     bounds = [(LEAST_SLOPE, None)] + [(None, None)] * n_classes
     best = minimize(cost, start, jac=True, method="L-BFGS-B", bounds=bounds).x
-    return Recalibration(float(best[0]), np.asarray(best[1:]))
+    return float(best[0]), np.asarray(best[1:])
 
 
 def prior_shift(
@@ -372,9 +355,6 @@ def prior_shift(
 
     `class_counts` are those of the rows, or the sums of their weights. `prior` is the probability
     of the class `rare` of two, or of each class.
-
-    >>> prior_shift(0.5, [75, 25]).round(2)
-    array([-0.41,  0.69])
     """
     counts = np.asarray(class_counts, np.float64)
     if prior is None:

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from curvewise.base.errors import require, require_choice, require_open
 from curvewise.estimator.classifier import FamilyClassifier
-from curvewise.estimator.ensemble import Ensemble, Member, Recalibration
+from curvewise.estimator.ensemble import Ensemble, Member
 from curvewise.estimator.fitting import Settings
 from curvewise.estimator.inputs import inputs_from_dict
 from curvewise.estimator.trees import Trees
@@ -124,6 +124,7 @@ def to_parts(estimator: FamilyClassifier) -> tuple[dict[str, Tensor], dict[str, 
     fitted = type(estimator).__name__ in KINDS and hasattr(estimator, "ensemble_")
     require(fitted, "an estimator must be fitted before it is saved, got one that is not")
     ensemble, classes = estimator.ensemble_, estimator.classes_
+    slope, offset = estimator.recalibration_
     parameters = {  # as JSON has them: numbers and lists of Python, not of numpy
         name: value.tolist() if isinstance(value, np.generic | np.ndarray) else value
         for name, value in estimator.get_params(deep=False).items()
@@ -164,8 +165,8 @@ def to_parts(estimator: FamilyClassifier) -> tuple[dict[str, Tensor], dict[str, 
         "seed": estimator._seed,
         "rows_sum": estimator._rows_sum,
         "grouped": estimator._grouped,
-        "slope": estimator.recalibration_.slope,
-        "offset": estimator.recalibration_.offset.tolist(),
+        "slope": slope,
+        "offset": offset.tolist(),
     }
 
 
@@ -187,7 +188,7 @@ def from_parts(tensors: Mapping[str, Tensor], about: Mapping[str, Any]) -> Famil
     estimator._rows_sum, estimator._grouped = about["rows_sum"], about["grouped"]
     for name in ARRAYS:
         setattr(estimator, name, tensors[name].numpy())
-    estimator.recalibration_ = Recalibration(about["slope"], np.array(about["offset"]))
+    estimator.recalibration_ = about["slope"], np.array(about["offset"])
     settings, members = estimator._settings(), []
     for k, state in enumerate(about["families"]):
         family = LossFamily.from_dict(state)

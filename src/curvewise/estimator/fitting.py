@@ -301,13 +301,13 @@ def train_members(
     members = []
     for moment, networks in enumerate([*fitted.snapshots, fitted.networks]):
         for place, (k, network) in enumerate(zip(numbers, networks, strict=True)):
+            if place in fitted.diverged:
+                continue
             if scale is not None:
                 take_in_scale(network, torch.from_numpy(scale[place]))
-            member = Member(network, families[place], fitted.class_counts, oversampling)
-            member.left_out = left_out[place]
-            member.group = moment * len(scalings) + k % len(scalings)
-            if place not in fitted.diverged:
-                members.append(member)
+            group = moment * len(scalings) + k % len(scalings)
+            read = families[place], fitted.class_counts, oversampling
+            members.append(Member(network, *read, left_out=left_out[place], group=group))
     return members
 
 

@@ -3,7 +3,7 @@
 import math
 import warnings
 from decimal import ROUND_FLOOR, ROUND_HALF_EVEN, Context
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from torch import Tensor
@@ -14,13 +14,6 @@ from curvewise.roc.operating import threshold_by_rule
 from curvewise.training.model import Model
 
 RULES = {"max_fpr": "FPR at most", "min_tpr": "TPR at least", "cost_ratio": "a cost ratio of"}
-
-
-class Threshold(NamedTuple):
-    """What a score must reach to be called positive, and whose choice that is."""
-
-    value: float
-    origin: str
 
 
 def remember_test(model: Model, test: Any, rule: dict[str, float] | None) -> None:
@@ -60,14 +53,15 @@ def trained_point(model: Model) -> dict[str, Any] | None:
 
 def find_threshold(
     model: Model, lam: Tensor, threshold: float | None, rule: dict[str, float] | None
-) -> Threshold:
-    """Return the threshold that is given, or of a rule; else the one that training chose, or 0.
+) -> tuple[float, str]:
+    """Return the threshold to use, and whose choice it is.
 
-    `rule` (max_fpr or min_tpr) is kept on the model's test part. That and the choice of training
-    are for the model's own lambda, not for another `lam` (1, d).
+    It is the one given, or of a rule; else the one that training chose, or 0. `rule` (max_fpr or
+    min_tpr) is kept on the model's test part. That and the choice of training are for the model's
+    own lambda, not for another `lam` (1, d).
     """
     if threshold is not None:
-        return Threshold(require_number("threshold", threshold, -math.inf), "given")
+        return require_number("threshold", threshold, -math.inf), "given"
     own_lambda = lam.tolist() == model.lam().tolist()
     tested: Any = model.record.get("test_roc")
     if rule:
@@ -85,16 +79,16 @@ def find_threshold(
         curve = RocCurve(np.array(tested["fpr"]), np.array(tested["tpr"]), thresholds)
         part = model.record.get("measured_on", "test part")
         value = short_threshold(threshold_by_rule(curve, **rule))
-        return Threshold(value, f"{rule_text(rule)} on the model's {part}")
+        return value, f"{rule_text(rule)} on the model's {part}"
     point = trained_point(model)
     if point is None:
         hint = "--max-fpr" if tested else "--threshold"
         at = _text(own_lambda_values(model))
-        return Threshold(0.0, f"the default{' at ' * bool(at)}{at}; {hint} chooses another")
+        return 0.0, f"the default{' at ' * bool(at)}{at}; {hint} chooses another"
     origin = f"{rule_text(point['rule'])} on the model's {point['measured_on']}, by train"
     if not own_lambda:
-        return Threshold(0.0, f"the default; that of {origin} is for {_text(point['lambda'])}")
-    return Threshold(short_threshold(point["threshold"]), origin)
+        return 0.0, f"the default; that of {origin} is for {_text(point['lambda'])}"
+    return short_threshold(point["threshold"]), origin
 
 
 def own_lambda_values(model: Model) -> dict[str, float]:
@@ -103,11 +97,7 @@ def own_lambda_values(model: Model) -> dict[str, float]:
 
 
 def short_threshold(threshold: float) -> float:
-    """Return the shortest number that calls the same float32 scores positive; it is not higher.
-
-    >>> short_threshold(float(np.float32(6.8610935))), short_threshold(0.0)
-    (6.8610935, 0.0)
-    """
+    """Return the shortest number that calls the same float32 scores positive; it is not higher."""
     if not math.isfinite(threshold):
         return threshold
     with np.errstate(over="ignore"):  # of what is larger than any float32

@@ -53,7 +53,7 @@ class Scorer:
             require_open("prior", prior, 0, 1)
         self.model, self.prior = model, prior
         self.lam = model.lam(**({} if tau is None else {"tau": tau}))
-        self.threshold = find_threshold(model, self.lam, threshold, rule)
+        self.threshold, self.origin = find_threshold(model, self.lam, threshold, rule)
         self.calibration = model.calibration(self.lam[0]) if calibrated else None
         if calibrated and getattr(model.objective, "reduction", "") == "weighted_mean":
             warnings.warn(
@@ -68,7 +68,7 @@ class Scorer:
         logits = logits_at(network, x, self.lam, normalization=scale)[0]
         # As float64, so that a file has all the digits, and comparing them gives these calls.
         score = (logits[:, 1] - logits[:, 0]).numpy().astype(np.float64)
-        called = score >= self.threshold.value
+        called = score >= self.threshold
         negative, positive = self.model.class_names
         columns: dict[str, Any] = {
             "score": score,
@@ -105,12 +105,11 @@ def predict(
     out.parent.mkdir(parents=True, exist_ok=True)
     with whole_file(out) as unfinished:
         frame.to_csv(unfinished, index=False)
-    threshold = scorer.threshold
     summary = {
         "rows": len(frame),
         "positive": int(frame["positive"].sum()),
-        "threshold": threshold.value if np.isfinite(threshold.value) else None,
-        "threshold_from": threshold.origin,
+        "threshold": scorer.threshold if np.isfinite(scorer.threshold) else None,
+        "threshold_from": scorer.origin,
         "out": str(out),
     }
     return summary | ({"unreadable": int((frame["note"] != "").sum())} if "note" in frame else {})
