@@ -19,7 +19,11 @@ def place(tmp_path_factory):
     rng = np.random.default_rng(0)
     ill = np.arange(300) % 10 == 0
     frame = pd.DataFrame({"age": rng.normal(50, 9, 300), "patient": np.arange(300) // 3})
-    frame.assign(outcome=np.where(ill, "ill", "well")).to_csv(place / "people.csv", index=False)
+    frame = frame.assign(outcome=np.where(ill, "ill", "well"))
+    tables = {"people": frame, "copy": frame, "new": frame.assign(age=frame["age"] + 1)}
+    tables["few"] = frame[~ill | (frame.index == 0)]  # cannot be split, so it never was
+    for name, table in tables.items():
+        table.to_csv(place / f"{name}.csv", index=False)
     for folder, counts in (
         ("parts", {"crack": 10, "sound": 30}),
         ("new", {"crack": 30, "sound": 10}),
@@ -30,8 +34,8 @@ def place(tmp_path_factory):
                 pixels = rng.integers(0, 256, (14, 12, 3), dtype=np.uint8)
                 Image.fromarray(pixels).save(place / folder / name / f"{i}.png")
     quick = ("--seed", "7", "--set", "epochs=1", "--cache-dir", place / "cache")
-    table = ("train", f"table:{place / 'people.csv'}", "--target", "outcome", "--group", "patient")
-    done(*table, *quick, "--out", place / "m-table")
+    words = ("train", f"table:{place / 'people.csv'}", "--target", "outcome", "--group", "patient")
+    done(*words, *quick, "--out", place / "m-table")
     images = ("train", f"folder:{place / 'parts'}", "--image-size", "10")
     done(*images, *quick, "--out", place / "m-images")
     return place
@@ -81,36 +85,42 @@ def test_a_table_without_the_column_of_groups(place, tmp_path):
     assert metrics(place, source, "m-table", "--all-rows")["n_positive"] == 30
 
 
-def test_training_rows_among_those_of_a_table_are_told(place, monkeypatch):
-    source = f"table:{place / 'people.csv'}"
+TOLD = "curvewise: warning: with {} training rows of the model are among those of {}, so"
+UNKNOWN = (
+    "curvewise: measured on 60 rows, the test part of new.csv by seed {}; the model was trained on "
+    "other data, so --all-rows may take all 300\n"
+)
+SAMPLES = "curvewise: warning: with --seed 8 samples that the model was trained on may be among"
+NEW = (
+    "curvewise: measured on 8 samples, the test part of folder:new; the model was trained on other"
+)
+# A source, options, what is measured, and what is said of it.
+MEASURED = [
+    ("table:people.csv", [], "test samples", ""),
+    (
+        "table:people.csv",
+        ["--all-rows"],
+        "samples, all rows",
+        TOLD.format("--all-rows", "people.csv"),
+    ),
+    ("table:copy.csv", ["--seed", 8], "test samples", TOLD.format("--seed 8", "copy.csv")),
+    ("table:new.csv", ["--json"], "", UNKNOWN.format(7)),
+    ("table:new.csv", ["--seed", 8], "test samples", UNKNOWN.format(8)),
+    ("table:new.csv", ["--all-rows"], "samples, all rows", ""),
+    ("table:few.csv", ["--all-rows"], "samples, all rows", ""),
+    ("folder:parts", [], "test samples", ""),
+    ("folder:parts", ["--seed", 8], "test samples", SAMPLES),
+    ("folder:new", [], "test samples", NEW),
+]
+
+
+@pytest.mark.parametrize(("source", "more", "samples", "told"), MEASURED)
+def test_what_is_measured_is_said(place, monkeypatch, source, more, samples, told):
     monkeypatch.setenv("CURVEWISE_DATA", str(place))
-    out, err = measured(place, "table:people.csv", "m-table")
-    assert "test samples" in out
-    assert err == ""
-    out, err = measured(place, source, "m-table", "--all-rows")
-    assert "samples, all rows" in out
-    assert err.startswith("curvewise: warning: with --all-rows training rows of the model are amo")
-    copy = place / "copy.csv"  # a file is known by what is in it
-    copy.write_bytes((place / "people.csv").read_bytes())
-    assert "training rows" in measured(place, f"table:{copy}", "m-table", "--all-rows")[1]
-    _, err = measured(place, f"table:{copy}", "m-table", "--seed", "8")
-    assert err.startswith("curvewise: warning: with --seed 8 training rows of the model are among")
-
-
-def test_a_file_that_was_never_trained_on_says_which_rows_are_used(place, tmp_path):
-    frame = pd.read_csv(place / "people.csv")
-    frame.assign(age=frame["age"] + 1).to_csv(tmp_path / "new.csv", index=False)
-    source = f"table:{tmp_path / 'new.csv'}"
-    for seed, more in ((7, ["--json"]), (8, ["--seed", "8"])):
-        _, err = measured(place, source, "m-table", *more)
-        assert err == (
-            f"curvewise: measured on 60 rows, the test part of new.csv by seed {seed}; the model "
-            "was trained on other data, so --all-rows may take all 300\n"
-        )
-    assert measured(place, source, "m-table", "--all-rows")[1] == ""
-    few = pd.concat([frame[frame["outcome"] == "well"], frame[frame["outcome"] == "ill"][:1]])
-    few.to_csv(tmp_path / "few.csv", index=False)  # cannot be split, so it never was
-    assert measured(place, f"table:{tmp_path / 'few.csv'}", "m-table", "--all-rows")[1] == ""
+    model = "m-table" if source.startswith("table") else "m-images"
+    out, err = measured(place, source, model, *more)
+    assert samples in out
+    assert err.startswith(told) if told else err == ""
 
 
 def test_a_model_of_a_thinned_or_validated_task_knows_its_table(place, tmp_path):
@@ -120,18 +130,6 @@ def test_a_model_of_a_thinned_or_validated_task_knows_its_table(place, tmp_path)
         done(*words, *more, "--out", tmp_path / name)
         assert measured(tmp_path, source, name)[1] == ""
         assert "training rows" in measured(tmp_path, source, name, "--all-rows")[1]
-
-
-def test_other_sources_say_so_too(place):
-    own, new = f"folder:{place / 'parts'}", f"folder:{place / 'new'}"
-    assert measured(place, own, "m-images")[1] == ""
-    assert measured(place, new, "m-images")[1] == (
-        "curvewise: measured on 8 samples, the test part of folder:new; the model was trained on "
-        "other data\n"
-    )
-    assert measured(place, own, "m-images", "--seed", "8")[1].startswith(
-        "curvewise: warning: with --seed 8 samples that the model was trained on may be among"
-    )
 
 
 def test_the_table_and_the_files_of_an_evaluation(place, tmp_path):

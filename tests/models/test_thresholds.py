@@ -3,6 +3,7 @@
 import io
 import json
 import math
+from decimal import Decimal
 from types import SimpleNamespace
 
 import numpy as np
@@ -40,59 +41,44 @@ def place(tmp_path_factory):
     return place
 
 
-def predicted(place, model, out, *more):
-    words = ("predict", place / "people.csv", "--model", place / model, "--out", out, *more)
-    printed = done(*words)
+# A model, options of predict, the threshold (None: that of a rule), and whose choice it is.
+CHOICES = [
+    ("ruled", [], None, "FPR at most 0.05 on the model's test part, by train"),
+    ("ruled", ["--threshold", "0.25"], 0.25, "given"),
+    ("ruled", ["--min-tpr", "0.9"], None, "TPR at least 0.9 on the model's test part"),
+    (
+        *("ruled", ["--tau", "1"], 0.0),
+        "the default; that of FPR at most 0.05 on the model's test part, by train is for tau = 3",
+    ),
+    ("kept", [], None, "TPR at least 0.8 on the model's validation part, by train"),
+    ("kept", ["--max-fpr", "0.1"], None, "FPR at most 0.1 on the model's validation part"),
+    ("plain", [], 0.0, "the default at tau = 3; --max-fpr chooses another"),
+]
+
+
+@pytest.mark.parametrize(("name", "more", "threshold", "origin"), CHOICES)
+def test_a_threshold_is_printed_with_whose_choice_it_is(
+    place, tmp_path, name, more, threshold, origin
+):
+    """Counting the file's scores again gives its calls, also in the row that is the threshold."""
+    out = tmp_path / "a.csv"
+    words = ("predict", place / "people.csv", "--model", place / name, "--out", out, *more)
+    printed = float(done(*words).partition(f" ({origin}): ")[0].split()[-1])
     summary = json.loads(done(*words, "--overwrite", "--json"))
-    return printed, summary, pd.read_csv(out)
-
-
-def chosen(place, model):
-    metrics = json.loads((place / model / "metrics.json").read_text())
-    return metrics["chosen_on_these_data"]["threshold"]
-
-
-def test_predict_uses_the_threshold_that_train_chose_and_says_so(place, tmp_path):
-    text, summary, found = predicted(place, "ruled", tmp_path / "a.csv")
-    score = cw.load(place / "ruled" / "model.safetensors")
-    assert summary["threshold_from"] == "FPR at most 0.05 on the model's test part, by train"
-    assert f"called positive at threshold {summary['threshold']} (FPR at most 0.05 on" in text
-    assert summary["threshold"] == pytest.approx(chosen(place, "ruled"), rel=1e-6)
-    assert summary["threshold"] != 0
-    assert (found["positive"] == (found["score"] >= chosen(place, "ruled"))).all()
-    # The promise is kept on the part that it was made for.
-    task = cw.load_task(f"table:{place / 'people.csv'}", target="outcome")
-    called = score.scores(task.x_test) >= summary["threshold"]
-    assert 0 < called[task.y_test == 0].mean() <= 0.05
-
-
-def test_a_validation_part_is_named_as_what_it_is(place, tmp_path):
-    _, summary, _ = predicted(place, "kept", tmp_path / "a.csv")
-    assert summary["threshold_from"] == "TPR at least 0.8 on the model's validation part, by train"
-    _, summary, _ = predicted(place, "kept", tmp_path / "b.csv", "--max-fpr", "0.1")
-    assert summary["threshold_from"] == "FPR at most 0.1 on the model's validation part"
-
-
-def test_other_rules_come_before_that_of_train(place, tmp_path):
-    _, summary, _ = predicted(place, "ruled", tmp_path / "a.csv", "--threshold", "0.25")
-    assert (summary["threshold"], summary["threshold_from"]) == (0.25, "given")
-    _, summary, _ = predicted(place, "ruled", tmp_path / "b.csv", "--min-tpr", "0.9")
-    assert summary["threshold_from"] == "TPR at least 0.9 on the model's test part"
-    assert summary["threshold"] < chosen(place, "ruled")
-
-
-def test_a_threshold_of_another_tau_is_not_used(place, tmp_path):
-    text, summary, _ = predicted(place, "ruled", tmp_path / "a.csv", "--tau", "1")
-    assert summary["threshold"] == 0
-    assert "at threshold 0 (the default; that of FPR at most 0.05 on" in text
-    assert "by train is for tau = 3)" in text
-
-
-def test_without_a_rule_it_is_zero_with_a_hint(place, tmp_path):
-    text, summary, found = predicted(place, "plain", tmp_path / "a.csv")
-    assert "at threshold 0 (the default at tau = 3; --max-fpr chooses another): " in text
-    assert summary["threshold"] == 0
-    assert (found["positive"] == (found["score"] >= 0)).all()
+    assert (summary["threshold"], summary["threshold_from"]) == (printed, origin)
+    scores, calls, _ = zip(*[line.split(",") for line in out.read_text().split()[1:]], strict=True)
+    assert [int(call) for call in calls] == [float(score) >= printed for score in scores]
+    if threshold is not None:
+        assert printed == threshold
+    elif name == "ruled":
+        task = cw.load_task(f"table:{place / 'people.csv'}", target="outcome")
+        tested = cw.load(place / name / "model.safetensors").scores(task.x_test)
+        assert float(tested[tested >= printed].min()) in map(float, scores)  # to every digit
+        called = tested >= printed
+        assert called[task.y_test == 1].mean() >= 0.9 or called[task.y_test == 0].mean() <= 0.05
+    else:
+        metrics = json.loads((place / name / "metrics.json").read_text())["chosen_on_these_data"]
+        assert more or printed == pytest.approx(metrics["threshold"], rel=1e-6)
 
 
 def test_a_threshold_that_nothing_reaches_calls_nothing(place, tmp_path):
@@ -104,22 +90,6 @@ def test_a_threshold_that_nothing_reaches_calls_nothing(place, tmp_path):
     assert f"{ROWS} rows, 0 called positive at threshold inf (FPR at most 0 on" in ended.out
     ended = command(*words, "--out", tmp_path / "b.csv", "--json")
     assert json.loads(ended.out)["threshold"] is None
-
-
-@pytest.mark.parametrize("rule", [("--min-tpr", "0.5"), ()])
-def test_recounting_the_file_with_the_printed_threshold_gives_its_calls(place, tmp_path, rule):
-    """Also in the boundary row, the score of which is the threshold."""
-    out = tmp_path / "a.csv"
-    text, summary, _ = predicted(place, "ruled", out, *rule)
-    printed = float(text.partition("at threshold ")[2].split()[0])
-    assert printed == summary["threshold"]
-    lines = [line.split(",") for line in out.read_text().splitlines()[1:]]
-    assert [int(line[1]) for line in lines] == [float(line[0]) >= printed for line in lines]
-    model = cw.load(place / "ruled" / "model.safetensors")
-    task = cw.load_task(f"table:{place / 'people.csv'}", target="outcome")
-    boundary = model.scores(task.x_test)
-    boundary = float(boundary[boundary >= printed].min())
-    assert boundary in [float(line[0]) for line in lines]  # every digit of it is there
 
 
 def printed_in(table) -> dict[str, str]:
@@ -155,7 +125,10 @@ SCORES = st.floats(width=32, allow_nan=False, allow_infinity=False)
 def test_a_short_threshold_makes_the_same_calls(threshold, scores):
     short = short_threshold(threshold)
     assert short <= threshold
-    assert len(repr(short)) <= len(repr(threshold))
+    short_digits, digits = (
+        Decimal(repr(value)).normalize().as_tuple().digits for value in (short, threshold)
+    )
+    assert len(short_digits) <= len(digits)
     near = np.float32(threshold)
     down, up = np.float32(-np.inf), np.float32(np.inf)
     with np.errstate(over="ignore"):
