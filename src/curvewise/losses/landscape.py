@@ -17,25 +17,9 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq
 from torch import Tensor
 
-from curvewise.base.errors import (
-    INFINITY,
-    require,
-    require_number,
-    require_open,
-    require_whole,
-)
-from curvewise.losses.factors import (
-    ClassWeights,
-    Hyperparameter,
-    check_class_counts,
-    class_factors,
-)
-from curvewise.losses.vector_scaling import (
-    VSLoss,
-    at_least_float32,
-    check_logits,
-    checked_settings,
-)
+from curvewise.base.errors import INFINITY, require, require_number, require_open, require_whole
+from curvewise.losses.factors import ClassWeights, Hyperparameter, check_class_counts, class_factors
+from curvewise.losses.vector_scaling import VSLoss, at_least_float32, check_logits, checked_settings
 
 Floats = NDArray[np.float64]
 Logit = TypeVar("Logit", float, Tensor, NDArray[np.floating])
@@ -102,11 +86,6 @@ class Landscape:
     z: Floats
     difference: Floats
     line: BreakEven
-
-    @property
-    def limit(self) -> float:
-        """The largest difference, whichever label costs more."""
-        return float(np.abs(self.difference).max())
 
 
 def loss_landscape(

@@ -13,13 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from curvewise.base.errors import (
-    InputError,
-    did_you_mean,
-    require,
-    require_choice,
-    require_number,
-)
+from curvewise.base.errors import InputError, did_you_mean, require, require_choice, require_number
 from curvewise.losses.baselines import AUCMarginLoss, FocalLoss, LDAMLoss
 from curvewise.losses.factors import check_class_counts
 from curvewise.losses.family import LinearDensity, LossFamily, Objective, require_setting

@@ -14,20 +14,14 @@ majority, it is the paper's
 (Kini et al. 2021, arXiv 2103.01550; Lieberman et al. 2024, arXiv 2402.05400.)
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from curvewise.base.errors import (
-    InputError,
-    require,
-    require_choice,
-    require_number,
-    require_type,
-)
+from curvewise.base.errors import InputError, require, require_choice, require_number, require_type
 from curvewise.losses.factors import (
     ClassFactors,
     ClassWeights,
@@ -99,23 +93,8 @@ def vs_loss(
         check_per_sample("sample_weight", sample_weight, logits.shape[:-1])
         for extreme in _extremes(sample_weight):
             require_number("sample_weight", extreme, 0)
-    logits = at_least_float32(logits)
-    factors = remembered_factors(counts, settings, logits)
-    return scaled_cross_entropy(logits, target.long(), factors, reduction, sample_weight)
-
-
-def unchecked_vs_loss(
-    logits: Tensor,
-    target: Tensor,
-    counts: tuple[float, ...],
-    settings: Settings,
-    reduction: str,
-    sample_weight: Tensor | None = None,
-) -> Tensor:
-    """`vs_loss` for values that are known to be good, as in a training loop."""
-    logits = at_least_float32(logits)
-    factors = class_factors(counts, settings, logits)
-    return scaled_cross_entropy(logits, target.long(), factors, reduction, sample_weight)
+    given = (logits, target, counts, settings, reduction, sample_weight)
+    return unchecked_vs_loss(*given, remembered_factors)
 
 
 class VSLoss(nn.Module):
@@ -143,10 +122,9 @@ class VSLoss(nn.Module):
     def forward(self, logits: Tensor, target: Tensor) -> Tensor:
         """Return the loss of logits (..., n, C) against target (n,) or (..., n)."""
         check_logits(logits, len(self.class_counts))
-        logits = at_least_float32(logits)
         settings = {"omega": self.omega, "gamma": self.gamma, "tau": self.tau}
-        factors = remembered_factors(self.class_counts, settings, logits)
-        return scaled_cross_entropy(logits, target.long(), factors, self.reduction)
+        given = (logits, target, self.class_counts, settings, self.reduction, None)
+        return unchecked_vs_loss(*given, remembered_factors)
 
     def extra_repr(self) -> str:
         """Show the settings in ``print(module)``."""
@@ -156,19 +134,23 @@ class VSLoss(nn.Module):
         )
 
 
-def scaled_cross_entropy(
+def unchecked_vs_loss(
     logits: Tensor,
     target: Tensor,
-    factors: ClassFactors,
+    counts: tuple[float, ...],
+    settings: Settings,
     reduction: str,
     sample_weight: Tensor | None = None,
+    factors_of: Callable[..., ClassFactors] = class_factors,
 ) -> Tensor:
-    """Cross-entropy of ``scale * logits + shift``, weighted and reduced over the samples."""
+    """`vs_loss` for values that are known to be good, as in a training loop."""
+    logits, target = at_least_float32(logits), target.long()
+    factors = factors_of(counts, settings, logits)
     if sample_weight is None and factors.constant and logits.dim() == 2 and target.dim() == 1:
         return _flat_loss(logits, target, factors, reduction)
     if torch.is_autocast_enabled(logits.device.type):  # products of the two-class form: in float32
         with torch.autocast(logits.device.type, enabled=False):
-            return scaled_cross_entropy(logits, target, factors, reduction, sample_weight)
+            return unchecked_vs_loss(logits, target, counts, settings, reduction, sample_weight)
     if factors.two_class is not None:
         log_likelihood = _two_class(logits, target, *factors.two_class)
     else:

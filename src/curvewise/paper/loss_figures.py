@@ -58,7 +58,7 @@ def plot_landscape(
     # Steep landscapes need more points than tables do for smooth contours.
     found = loss_landscape(beta, omega=omega, gamma=gamma, tau=tau, reach=reach, points=121)
     axes = ax if ax is not None else new_axes(6.2)
-    drawn = draw_landscape(_surface(found), axes, found.limit)
+    drawn = draw_landscape(_surface(found), axes, np.abs(found.difference).max())
     axes.set_title(f"beta = {beta:g}, omega = {omega:g}, gamma = {gamma:g}, tau = {tau:g}")
     axes.figure.colorbar(drawn, ax=axes, label=COLOR_LABEL)
     if abs(line.intercept) >= reach * (1 + line.slope):  # beyond the corner

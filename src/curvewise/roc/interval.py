@@ -13,14 +13,7 @@ from scipy.optimize import brentq
 from scipy.stats import norm
 
 from curvewise.base.errors import require_choice, require_open, require_whole
-from curvewise.roc.curve import (
-    Counts,
-    Floats,
-    Labels,
-    Scored,
-    Scores,
-    check_scored,
-)
+from curvewise.roc.curve import Counts, Floats, Labels, Scored, Scores, check_scored
 
 # Bootstrap replicates a block and draws a block: small enough to stay in cache and in memory.
 BLOCK, MOST_DRAWS = 32, 1 << 20
