@@ -78,6 +78,11 @@ def cost(what: str, ours: list[float], peer: list[float], target: float) -> Resu
     return Result(what, statistics.median(ours), statistics.median(peer), ratio, target, False)
 
 
+def at_most(what: str, value: float, limit: float, unit: str = "s") -> Result:
+    """Return a value as a share of its limit; at most 1."""
+    return Result(what, value, limit, value / limit, 1.0, False, unit)
+
+
 def machine() -> str:
     """Describe this machine and the versions in use."""
     return (

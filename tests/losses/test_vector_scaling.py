@@ -1,6 +1,7 @@
 """vs_loss against a plain loop in high precision, its special cases, and PyTorch's transforms."""
 
 import itertools
+from functools import partial
 
 import mpmath
 import pytest
@@ -102,32 +103,19 @@ def test_a_stack_of_models_with_their_own_settings_equals_single_calls():
             torch.testing.assert_close(stacked[k], cw.vs_loss(logits[k], target[k], **own, **at))
 
 
-def test_plain_and_weighted_cross_entropy_are_special_cases():
-    logits, target = torch.randn(20, 2, dtype=torch.float64), torch.randint(0, 2, (20,))
-    loss = cw.vs_loss(logits, target, class_counts=COUNTS)
-    torch.testing.assert_close(loss, F.cross_entropy(logits, target))
-    half = cw.vs_loss(logits, target, class_counts=COUNTS, reduction="mean")
-    torch.testing.assert_close(half, F.cross_entropy(logits, target) / 2)
-    share = COUNTS[0] / sum(COUNTS)
-    weights = torch.tensor([1 - share, share], dtype=torch.float64)
-    loss = cw.vs_loss(logits, target, class_counts=COUNTS, omega=share)
-    torch.testing.assert_close(loss, F.cross_entropy(logits, target, weights))
-
-
-def test_logit_adjustment_is_a_special_case():
-    # Menon et al. 2021: cross-entropy of z + tau log(prior).
+def test_cross_entropy_weighted_or_logit_adjusted_is_a_special_case():
     counts = torch.tensor([500.0, 40.0, 10.0], dtype=torch.float64)
     logits, target = torch.randn(20, 3, dtype=torch.float64), torch.randint(0, 3, (20,))
+    loss = partial(cw.vs_loss, target=target, class_counts=counts)
+    torch.testing.assert_close(loss(logits), F.cross_entropy(logits, target))
+    third = loss(logits, reduction="mean")  # by weights that sum to one
+    torch.testing.assert_close(third, F.cross_entropy(logits, target) / 3)
+    weights = torch.tensor([0.2, 3.0, 1.0], dtype=torch.float64)
+    by_hand = F.cross_entropy(logits, target, weights)
+    torch.testing.assert_close(loss(logits, omega=weights.tolist()), by_hand)
+    # Menon et al. 2021: cross-entropy of z + tau log(prior).
     adjusted = logits + 1.5 * (counts / counts.sum()).log()
-    loss = cw.vs_loss(logits, target, class_counts=counts, tau=1.5)
-    torch.testing.assert_close(loss, F.cross_entropy(adjusted, target))
-
-
-def test_given_class_weights_are_used_as_they_are():
-    logits, target = torch.randn(12, 3), torch.arange(12) % 3
-    weights = [0.2, 3.0, 1.0]
-    loss = cw.vs_loss(logits, target, class_counts=(5, 3, 2), omega=weights)
-    torch.testing.assert_close(loss, F.cross_entropy(logits, target, torch.tensor(weights)))
+    torch.testing.assert_close(loss(logits, tau=1.5), F.cross_entropy(adjusted, target))
 
 
 @pytest.mark.parametrize("omega", [0.0, 1.0])
