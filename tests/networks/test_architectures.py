@@ -126,14 +126,10 @@ def test_every_pixel_counts_at_any_stride():
 )
 def test_number_of_parameters_of_a_resnet(depth, n_channels, n_classes, width):
     network = ResNetCifar(depth, n_channels, n_classes, width)
-    n = (depth - 2) // 6
-    expected = 9 * n_channels * width + 2 * width  # the first convolution and its BatchNorm
-    n_in = width
-    for n_out in (width, 2 * width, 4 * width):
-        expected += 9 * n_in * n_out + (2 * n - 1) * 9 * n_out**2 + 2 * n * 2 * n_out
-        n_in = n_out
-    expected += 4 * width * n_classes + n_classes
-    assert size(network) == expected
+    n, ends = (depth - 2) // 6, 9 * n_channels * width + 4 * width * n_classes + n_classes
+    norms = 2 * width + 2 * n * 2 * 7 * width
+    stages = (2 * n - 1) * 9 * 21 * width**2 + 9 * (1 + 2 + 8) * width**2
+    assert size(network) == ends + norms + stages
     layers = [m for m in network.modules() if isinstance(m, nn.Conv2d | nn.Linear)]
     assert len(layers) == depth
 

@@ -130,22 +130,28 @@ VARIANTS = {
 }
 
 
+def trained(seed=0, family=DRAWN, **more):
+    """A network that keeps statistics and draws numbers, by a short recipe with other settings."""
+    given = {
+        name: more.pop(name) for name in ("state", "on_progress", "sample_weight") & more.keys()
+    }
+    return fit(batch_norm(seed), family, FLOATS, Y, Recipe(**{**SHORT, **more}), **given)
+
+
+def stopped_at(step):
+    return lambda progress: progress.step == step
+
+
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_stopping_anywhere_and_resuming_gives_the_same_bits(variant):
-    weight = 0.5 + torch.rand(N)
-    recipe = Recipe(**{**SHORT, **VARIANTS[variant]})
-    whole = fit(batch_norm(0), DRAWN, FLOATS, Y, recipe, sample_weight=weight)
+    settings = {**VARIANTS[variant], "sample_weight": 0.5 + torch.rand(N)}
+    whole = trained(**settings)
     assert whole.steps in (15, 18)  # the last two batches smaller: an epoch has one more
     for stop in (1, 5, 7):
-        first = fit(
-            batch_norm(0), DRAWN, FLOATS, Y, recipe, sample_weight=weight,
-            on_progress=lambda progress, stop=stop: progress.step == stop,
-        )  # fmt: skip
-        assert first.steps == stop
-        assert not first.finished
+        first = trained(**settings, on_progress=stopped_at(stop))
+        assert (first.steps, first.finished) == (stop, False)
         # The network that goes on has other initial weights: everything must come from the state.
-        state = first.state
-        second = fit(batch_norm(5), DRAWN, FLOATS, Y, recipe, sample_weight=weight, state=state)
+        second = trained(5, **settings, state=first.state)
         assert torch.equal(weights(second.network), weights(whole.network))
         assert second.epoch_losses == whole.epoch_losses
 
@@ -155,7 +161,7 @@ def test_resuming_images_with_augmentation_and_a_trainable_objective_gives_the_s
     recipe = Recipe(epochs=3, batch_size=8, augment="crop-flip", lr=0.05)
     whole_objective, objective, again = (cw.AUCMarginLoss() for _ in range(3))
     whole = fit(conv_network(), whole_objective, x, y, recipe)
-    first = fit(conv_network(), objective, x, y, recipe, on_progress=lambda p: p.step == 8)
+    first = fit(conv_network(), objective, x, y, recipe, on_progress=stopped_at(8))
     second = fit(conv_network(), again, x, y, recipe, state=first.state)
     assert torch.equal(weights(second.network), weights(whole.network))
     assert torch.equal(again.mean_positive, whole_objective.mean_positive)
@@ -180,7 +186,7 @@ def test_killed_with_sigkill_and_resumed_gives_the_same_bits(tmp_path):
         import os, sys, time, torch
         torch.set_num_threads(1)  # the sum of a product depends on how it is shared out
         sys.path.insert(0, sys.argv[1])
-        from test_loop import DRAWN, FLOATS, SHORT, Y, batch_norm, fit, Recipe
+        from test_loop import trained
         path = sys.argv[2]
 
         def keep(progress):
@@ -190,7 +196,7 @@ def test_killed_with_sigkill_and_resumed_gives_the_same_bits(tmp_path):
                 print("ready", flush=True)
                 time.sleep(60)
 
-        fit(batch_norm(0), DRAWN, FLOATS, Y, Recipe(**SHORT, rho=0.05), on_progress=keep)
+        trained(rho=0.05, on_progress=keep)
         """
     )
     path = tmp_path / "state.pt"
@@ -201,10 +207,8 @@ def test_killed_with_sigkill_and_resumed_gives_the_same_bits(tmp_path):
     assert child.wait() == -signal.SIGKILL
     state = TrainingState(**torch.load(path, weights_only=True))
     assert state.step == 5
-    recipe = Recipe(**SHORT, rho=0.05)
-    resumed = fit(batch_norm(9), DRAWN, FLOATS, Y, recipe, state=state)
-    whole = fit(batch_norm(0), DRAWN, FLOATS, Y, recipe)
-    assert torch.equal(weights(resumed.network), weights(whole.network))
+    resumed = trained(9, rho=0.05, state=state)
+    assert torch.equal(weights(resumed.network), weights(trained(rho=0.05).network))
 
 
 def test_ctrl_c_stops_after_the_step():
@@ -213,17 +217,14 @@ def test_ctrl_c_stops_after_the_step():
             signal.raise_signal(signal.SIGINT)
 
     before = signal.getsignal(signal.SIGINT)
-    fitted = fit(mlp(0), FIXED, X, Y, Recipe(**SHORT), on_progress=interrupt)
-    assert fitted.steps == 4
-    assert not fitted.finished
+    fitted = trained(on_progress=interrupt)
+    assert (fitted.steps, fitted.finished) == (4, False)
     assert signal.getsignal(signal.SIGINT) is before
 
 
 def test_fit_works_outside_the_main_thread():
     found = []
-    thread = threading.Thread(
-        target=lambda: found.append(fit(mlp(0), FIXED, X, Y, Recipe(**SHORT)))
-    )
+    thread = threading.Thread(target=lambda: found.append(trained()))
     thread.start()
     thread.join()
     assert found[0].finished
@@ -237,29 +238,23 @@ def test_a_loss_that_is_not_finite_names_step_and_settings():
 
 
 def test_training_leaves_the_global_generator_alone():
-    fresh = batch_norm(0)
-    torch.manual_seed(3)
-    expected = torch.rand(1)
-    torch.manual_seed(3)
-    fit(fresh, DRAWN, FLOATS, Y, Recipe(**SHORT))
-    assert torch.equal(torch.rand(1), expected)
+    state = torch.get_rng_state()
+    trained()
+    assert torch.equal(torch.get_rng_state(), state)
 
 
 def test_seeds_are_separate():
-
-    def trained(family=DRAWN, **settings):
-        return weights(fit(batch_norm(0), family, FLOATS, Y, Recipe(**SHORT, **settings)).network)
-
-    same = trained()
-    assert torch.equal(trained(), same)
+    same = weights(trained().network)
+    assert torch.equal(weights(trained().network), same)
     for name in ("seed_weights", "seed_order", "seed_lambda"):
-        assert not torch.equal(trained(**{name: 1}), same)
-    assert torch.equal(trained(FIXED, seed_lambda=1), trained(FIXED))
+        assert not torch.equal(weights(trained(**{name: 1}).network), same)
+    fixed, other = trained(family=FIXED), trained(family=FIXED, seed_lambda=1)
+    assert torch.equal(weights(fixed.network), weights(other.network))
 
 
 def test_logits_are_the_networks_at_each_lambda_in_evaluation_mode(monkeypatch):
     monkeypatch.setattr(trained_model, "BATCH_VALUES", 1)  # batches of 16
-    network = fit(batch_norm(0), DRAWN, FLOATS, Y, Recipe(**SHORT)).network
+    network = trained().network
     lams = torch.tensor([[0.0], [3.0]])
     network.train()
     logits = trained_model.logits_at(network, FLOATS, lams)
@@ -312,9 +307,9 @@ def test_training_goes_on_uncompiled_where_there_is_no_compiler(monkeypatch, lat
             return fails
         raise RuntimeError("no compiler here\nlong story")
 
-    plain = fit(batch_norm(0), FIXED, FLOATS, Y, Recipe(steps=2))
+    plain = trained(epochs=1)
     monkeypatch.setattr(torch, "compile", broken)
     with pytest.warns(UserWarning, match="training goes on uncompiled: no compiler here$") as seen:
-        fitted = fit(batch_norm(0), FIXED, FLOATS, Y, Recipe(steps=2, compile="always"))
+        fitted = trained(epochs=1, compile="always")
     assert len(seen) == 1
     assert torch.equal(weights(fitted.network), weights(plain.network))

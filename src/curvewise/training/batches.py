@@ -307,12 +307,9 @@ def random_resized_crop(images: Tensor, generator: torch.Generator) -> Tensor:
     uniform = torch.rand(4, n, generator=generator, device=images.device)
     area = 0.65 + 0.35 * uniform[0]
     log_aspect = (2 * uniform[1] - 1) * torch.log(torch.tensor(4 / 3))
-    width = (area * log_aspect.exp()).sqrt().clamp(max=1.0)
-    height = (area / log_aspect.exp()).sqrt().clamp(max=1.0)
-    transform = torch.zeros(n, 2, 3, device=images.device)
-    transform[:, 0, 0], transform[:, 1, 1] = width, height
-    transform[:, 0, 2] = (2 * uniform[2] - 1) * (1 - width)
-    transform[:, 1, 2] = (2 * uniform[3] - 1) * (1 - height)
+    sides = torch.stack([area * log_aspect.exp(), area / log_aspect.exp()], 1).sqrt().clamp(max=1.0)
+    shift = (2 * uniform[2:].T - 1) * (1 - sides)
+    transform = torch.cat([sides.diag_embed(), shift[..., None]], dim=2)
     out = torch.empty_like(images, dtype=torch.float32)
     for part in _parts(images):
         some = images[part].float()

@@ -68,13 +68,9 @@ class SAM(Optimizer):
             group["rho"] = require_number("rho", group["rho"], 0)
         self.base = base_optimizer(self.param_groups, **kwargs)
         self.defaults.update(self.base.defaults)
-        self._share()
+        # One object for schedules and saving.
+        self.base.param_groups, self.base.state = self.param_groups, self.state
         self._climbed: list[tuple[Tensor, Tensor]] = []
-
-    def _share(self) -> None:
-        """Make groups and state one object with the base optimiser's, for schedules and saving."""
-        self.base.param_groups = self.param_groups
-        self.base.state = self.state
 
     @torch.no_grad()
     def ascend(self) -> None:
@@ -133,7 +129,7 @@ class SAM(Optimizer):
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Load what `state_dict` gave: groups (with rho) and the base optimiser's state."""
         super().load_state_dict(state_dict)
-        self._share()
+        self.base.param_groups, self.base.state = self.param_groups, self.state
 
 
 def make_optimizer(parameters: list[nn.Parameter], recipe: Recipe) -> Optimizer:

@@ -122,14 +122,11 @@ class StackedOptimizer:
 
     def __init__(self, recipes: Sequence[Recipe], weights: Tensor) -> None:
         self.recipe = recipe = recipes[0]
-        rates, decays = (
-            torch.tensor([getattr(member, name) for member in recipes], dtype=torch.float64)
-            for name in ("lr", "weight_decay")
-        )
         # Of each member: the multiple of the shared rate, and the decay.
-        self.settings = list(
-            zip((rates.to(weights) / recipe.lr).tolist(), decays.to(weights).tolist(), strict=True)
-        )
+        pairs = [(member.lr, member.weight_decay) for member in recipes]
+        own = torch.tensor(pairs, dtype=torch.float64).to(weights)
+        own[:, 0] /= recipe.lr
+        self.settings = [(multiple, decay) for multiple, decay in own.tolist()]
         # Momentum, or Adam's mean and second moment.
         self.moments = [torch.zeros_like(weights) for _ in range(1 + (recipe.optimizer == "adamw"))]
         # Torch's fused optimisers go over the buffers once instead of four times (nine with
