@@ -9,8 +9,6 @@ from torch import Tensor, nn
 
 from curvewise.networks.architectures import MLP, Block, ResNetCifar, ResNeXt50, SmallCNN
 
-Shape = tuple[int, ...]
-
 
 def size(network: nn.Module) -> int:
     return sum(parameter.numel() for parameter in network.parameters())
@@ -190,40 +188,33 @@ def test_initial_weights_have_the_deviation_of_he():
     assert float(network.linear.bias.detach().abs().max()) == 0
 
 
-def published_layout(n_classes: int) -> dict[str, Shape]:
-    """Return every name and shape of torchvision's state dict, in its order.
+def published_layout(n_classes):
+    """Every name and shape of torchvision's state dict, in its order.
 
     Stage i of 3, 4, 6 and 3 blocks has p = 64, 128, 256, 512 planes: a block leads from its input
     through 2p channels, in 32 groups, to 4p. The first of a stage also has a projection.
     """
-    layout: dict[str, Shape] = {}
+    layout = {}
 
-    def convolution(name: str, *shape: int):
-        layout[f"{name}.weight"] = shape
-
-    def norm(name: str, channels: int):
+    def convolution_and_norm(convolution, norm, *shape):
+        layout[f"{convolution}.weight"] = shape
         for part in ("weight", "bias", "running_mean", "running_var"):
-            layout[f"{name}.{part}"] = (channels,)
-        layout[f"{name}.num_batches_tracked"] = ()
+            layout[f"{norm}.{part}"] = shape[:1]
+        layout[f"{norm}.num_batches_tracked"] = ()
 
-    convolution("conv1", 64, 3, 7, 7)
-    norm("bn1", 64)
-    channels = 64
+    convolution_and_norm("conv1", "bn1", 64, 3, 7, 7)
+    n_in = 64
     for stage, (blocks, planes) in enumerate(((3, 64), (4, 128), (6, 256), (3, 512)), start=1):
-        for block in range(blocks):
-            prefix, middle, out = f"layer{stage}.{block}", 2 * planes, 4 * planes
-            convolution(f"{prefix}.conv1", middle, channels, 1, 1)
-            norm(f"{prefix}.bn1", middle)
-            convolution(f"{prefix}.conv2", middle, middle // 32, 3, 3)
-            norm(f"{prefix}.bn2", middle)
-            convolution(f"{prefix}.conv3", out, middle, 1, 1)
-            norm(f"{prefix}.bn3", out)
-            if block == 0:
-                convolution(f"{prefix}.downsample.0", out, channels, 1, 1)
-                norm(f"{prefix}.downsample.1", out)
-            channels = out
-    layout["fc.weight"], layout["fc.bias"] = (n_classes, 2048), (n_classes,)
-    return layout
+        for number in range(blocks):
+            block, middle, out = f"layer{stage}.{number}", 2 * planes, 4 * planes
+            convolution_and_norm(f"{block}.conv1", f"{block}.bn1", middle, n_in, 1, 1)
+            convolution_and_norm(f"{block}.conv2", f"{block}.bn2", middle, middle // 32, 3, 3)
+            convolution_and_norm(f"{block}.conv3", f"{block}.bn3", out, middle, 1, 1)
+            if number == 0:
+                projection = (f"{block}.downsample.{part}" for part in (0, 1))
+                convolution_and_norm(*projection, out, n_in, 1, 1)
+            n_in = out
+    return layout | {"fc.weight": (n_classes, 2048), "fc.bias": (n_classes,)}
 
 
 @pytest.fixture(scope="module")
@@ -241,7 +232,7 @@ def test_names_and_shapes_are_those_of_torchvision(resnext: ResNeXt50):
 def test_cost_at_224_pixels():
     with torch.device("meta"):  # shapes only
         network, images = ResNeXt50(n_classes=1000), torch.zeros(1, 3, 224, 224)
-    shapes: list[Shape] = []
+    shapes = []
     for stage in (network.layer1, network.layer2, network.layer3, network.layer4):
         stage.register_forward_hook(lambda _, __, out: shapes.append(tuple(out.shape[1:])))
     # The cost is published with the weights.

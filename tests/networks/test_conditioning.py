@@ -121,21 +121,21 @@ def test_the_last_linear_layer_is_found_or_named(make, last):
     assert torch.equal(conditioned(x, THREE), network(x))
 
 
-def test_at_says_where_film_stands():
+@pytest.mark.parametrize("at", ["penultimate", "logits", "both"])
+def test_at_says_where_film_stands(at):
     network, x = flat_network(), torch.randn(5, 6)
-    features = network[:2](x)
-    before = cw.condition(network, FAMILY, "penultimate")
-    after = cw.condition(network, FAMILY, "logits")
-    both = cw.condition(network, FAMILY, "both")
-    assert (before.film_logits, after.film) == (None, None)
-    assert torch.equal(before(x, THREE), network[2](before.film(features, THREE)))
-    assert torch.equal(after(x, THREE), after.film_logits(network(x), THREE))
-    around = both.film_logits(network[2](both.film(features, THREE)), THREE)
-    assert torch.equal(both(x, THREE), around)
+    conditioned = cw.condition(network, FAMILY, at, init="paper")
+    expected = network[:2](x)
+    if at != "logits":
+        expected = conditioned.film(expected, THREE)
+    expected = network[2](expected)
+    if at != "penultimate":
+        expected = conditioned.film_logits(expected, THREE)
+    assert torch.equal(conditioned(x, THREE), expected)
 
 
 @pytest.mark.parametrize("more", [nn.Softmax(-1), nn.ReLU(), nn.ReLU(inplace=True)])
-def test_a_network_that_goes_on_after_its_linear_layer_is_refused(more: nn.Module):
+def test_a_network_that_goes_on_after_its_linear_layer_is_refused(more):
     conditioned = cw.condition(nn.Sequential(nn.Linear(6, 2), more), FAMILY)
     with pytest.raises(cw.InputError, match="must end in the linear layer"):
         conditioned(torch.randn(5, 6), THREE)
@@ -162,7 +162,7 @@ def test_nothing_drawn_adds_nothing():
 
 
 @pytest.mark.parametrize("family", [FAMILY, FIXED])
-def test_many_lambda_cost_one_pass_through_the_body(family: cw.LossFamily):
+def test_many_lambda_cost_one_pass_through_the_body(family):
     network, x, passes = flat_network(), torch.randn(5, 6), []
     conditioned, lams = cw.condition(network, family, "both"), family.draw(4)
     singles = torch.stack([conditioned(x, lam) for lam in lams])
@@ -177,7 +177,7 @@ def test_copies_and_saved_weights_give_the_same_logits():
     other = cw.condition(flat_network(), FAMILY)
     assert not torch.equal(other(x, THREE), conditioned(x, THREE))
     other.load_state_dict(conditioned.state_dict())
-    for twin in (copy.deepcopy(conditioned), pickle.loads(pickle.dumps(conditioned)), other):
+    for twin in (other, pickle.loads(pickle.dumps(conditioned)), copy.deepcopy(conditioned)):
         assert torch.equal(twin(x, THREE), conditioned(x, THREE))
     twin.linear.weight.data.zero_()
     assert conditioned.linear.weight.any()

@@ -76,12 +76,6 @@ def test_the_global_state_is_used_without_a_seed_only():
     assert same(first, build_network("mlp", in_shape=(3,)))
 
 
-def test_statistics_of_published_weights():
-    mean, std = input_statistics(build_network("resnext50-32x4d", in_shape=IMAGE))
-    assert (mean, std) == ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
-    assert input_statistics(MLP(3)) is None
-
-
 class FakeNetwork(nn.Module):
     """What a network of timm looks like from outside."""
 
@@ -151,13 +145,14 @@ def unchanged(network, before):
     return all(torch.equal(value, before[name]) for name, value in network.state_dict().items())
 
 
-def test_everything_is_copied():
+def test_everything_is_copied_and_converted():
     state, network = trained(), SmallCNN(1, width=2)
     kept = network.body[0].weight
-    assert load_weights(network, state) == []
+    assert load_weights(network, {name: value.double() for name, value in state.items()}) == []
     assert unchanged(network, state)
     assert network.body[0].weight is kept  # the parameters an optimiser knows
     assert kept.requires_grad
+    load_weights(network, state)
     state["linear.bias"] += 1
     assert not unchanged(network, state)  # a copy, not a reference
 
@@ -178,19 +173,13 @@ def test_a_head_without_bias_is_one_too():
 
 def test_imagenet_weights_into_two_classes():
     published, network = ResNeXt50(n_classes=1000), ResNeXt50(n_classes=2)
+    assert input_statistics(network) == ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
+    assert input_statistics(MLP(3)) is None
     # Files of PyTorch before 0.4.1 do not count batches.
     state = {k: v for k, v in published.state_dict().items() if "num_batches" not in k}
     assert load_weights(network, state) == ["fc.weight", "fc.bias"]
     assert torch.equal(network.layer4[2].conv3.weight, published.layer4[2].conv3.weight)
     assert int(network.bn1.num_batches_tracked) == 0
-
-
-def test_other_number_formats_are_converted():
-    state, network = {k: v.double() for k, v in trained().items()}, SmallCNN(1, width=2)
-    load_weights(network, state)
-    assert network.linear.weight.dtype == torch.float32
-    assert network.body[2].num_batches_tracked.dtype == torch.int64
-    assert torch.equal(network.linear.weight.double(), state["linear.weight"])
 
 
 def without(name):
@@ -203,15 +192,10 @@ def without(name):
     ("state", "message"),
     [
         (without("body.0.weight"), r"body\.0\.weight: expected \(2, 1, 3, 3\), got nothing$"),
-        (without("body.2.running_mean"), r"body\.2\.running_mean: expected \(2,\), got nothing$"),
         (without("linear.bias"), r"linear\.bias: expected \(2,\), got nothing$"),
         (trained() | {"extra": torch.ones(3)}, r"extra: expected nothing, got \(3,\)$"),
         (trained() | {"epoch": 3}, r"epoch: expected nothing, got int$"),
         (trained() | {"linear.bias": [0.0, 0.0]}, r"linear\.bias: expected \(2,\), got list$"),
-        (
-            trained() | {"linear.weight": torch.ones(2, 9)},
-            r"linear\.weight: expected \(2, 8\), got \(2, 9\)$",
-        ),
         (  # other classes do not excuse other features
             trained() | {"linear.weight": torch.ones(5, 9), "linear.bias": torch.ones(5)},
             r"linear\.weight: expected \(2, 8\), got \(5, 9\); linear\.bias: .*got \(5,\)$",

@@ -141,15 +141,19 @@ BUILDS = {
 }
 
 
+def on_scaled_tables(build, families, members, dtype=X.dtype):
+    return [
+        alone(build, [family], (X * scale).to(dtype), Y, [own])[0]
+        for family, own, scale in zip(families, members, SCALE, strict=True)
+    ]
+
+
 @pytest.mark.parametrize(("families", "settings"), [(VS, SETTINGS["adamw"]), (LCT, {"rho": 0.1})])
 @pytest.mark.parametrize(("build", "chunk"), BUILDS.values(), ids=BUILDS)
 def test_scaled_inputs_are_those_of_a_scaled_table(families, settings, build, chunk):
     members = recipes(**settings)
     stack = fit_stacked(build, families, X, Y, members, input_scale=SCALE.numpy(), chunk=chunk)
-    twins = [
-        alone(build, [family], X * scale, Y, [own])[0]
-        for family, own, scale in zip(families, members, SCALE, strict=True)
-    ]
+    twins = on_scaled_tables(build, families, members)
     assert difference(stack.networks, twins) < 1e-9
     plain = fit_stacked(build, families, X, Y, members, chunk=chunk)
     assert difference(plain.networks, twins) > 1e-3  # else the test says nothing
@@ -162,10 +166,7 @@ def test_arrays_are_cast_to_float32_and_scales_to_the_type_of_the_weights(build)
 
     members = recipes()
     stack = fit_stacked(floats, LCT, X.numpy(), Y, members, input_scale=SCALE.numpy())
-    twins = [
-        alone(floats, [family], (X * scale).float(), Y, [own])[0]
-        for family, own, scale in zip(LCT, members, SCALE, strict=True)
-    ]
+    twins = on_scaled_tables(floats, LCT, members, torch.float32)
     assert difference(stack.networks, twins) < 1e-4
     assert stack.networks[0].linear.weight.dtype == torch.float32
 

@@ -69,13 +69,14 @@ def one_by_one(networks, x, lams):
 
 
 @pytest.mark.parametrize("at", ["penultimate", "logits", "both"])
-@pytest.mark.parametrize("per_member", [False, True])
+@pytest.mark.parametrize(
+    "lams", [torch.linspace(0, 3, 21).view(7, 3, 1), torch.tensor([[0.0], [1.0], [3.0]])]
+)
 @pytest.mark.parametrize("budget", [1, 40_000, 64 * 2**20])
-def test_scores_are_the_members_own(at, per_member, budget, monkeypatch):
+def test_scores_are_the_members_own(at, lams, budget, monkeypatch):
     monkeypatch.setattr(stacked, "SCORING_BYTES", budget)
     networks = [condition(MLP(5, hidden=(16, 8)), DRAWN, at) for _ in range(7)]
     x = torch.randn(33, 5)
-    lams = torch.rand(7, 3, 1) * 3 if per_member else torch.tensor([[0.0], [1.0], [3.0]])
     found = stacked_scores(networks, x, lams)
     assert found.dtype == np.float32
     assert found == pytest.approx(one_by_one(networks, x, lams.expand(7, 3, 1)), abs=1e-5)

@@ -106,18 +106,15 @@ class Block(nn.Module):
         self.bn1 = nn.BatchNorm2d(n_out)
         self.conv2 = nn.Conv2d(n_out, n_out, 3, padding=1, bias=False)
         self.bn2 = nn.BatchNorm2d(n_out)
-        self.stride = stride
-        self.front = (n_out - n_in) // 2
-        self.behind = n_out - n_in - self.front
+        self.stride, missing = stride, n_out - n_in
+        self.padding = (0, 0, 0, 0, missing // 2, missing - missing // 2)
 
     def forward(self, x: Tensor) -> Tensor:
         """Return features (n, n_out, H / stride, W / stride), rounded up."""
         out = F.relu(self.bn1(self.conv1(x)), inplace=True)
         out = self.bn2(self.conv2(out))
         if self.stride > 1:
-            x = F.pad(
-                x[:, :, :: self.stride, :: self.stride], (0, 0, 0, 0, self.front, self.behind)
-            )
+            x = F.pad(x[:, :, :: self.stride, :: self.stride], self.padding)
         return F.relu(out + x, inplace=True)
 
 
