@@ -1,6 +1,8 @@
 """A sweep trains what is missing, once, and loses nothing."""
 
+import io
 import os
+import re
 import shutil
 from types import SimpleNamespace
 
@@ -8,6 +10,7 @@ import numpy as np
 import pytest
 
 from curvewise.base.machine import machine, processor_names
+from curvewise.sweep import run
 from curvewise.sweep.executors import Finished, Serial
 from curvewise.sweep.plan import Problem, ProblemInfo
 from curvewise.sweep.run import SweepProgress, run_sweep
@@ -139,12 +142,24 @@ def test_a_second_driver_is_refused(tmp_path):
         swept(tmp_path / "s.db")
 
 
-def test_time_left(monkeypatch):
-    monkeypatch.setattr("time.monotonic", lambda: 110.0)
-    progress = SweepProgress(10, 110, at_start=10, started=100.0)
-    assert np.isnan(progress.seconds_left)
-    progress.done = 60
+@pytest.mark.parametrize("terminal", [True, False])
+def test_how_it_goes_is_shown_in_lines_of_their_own(monkeypatch, terminal):
+    screen = io.StringIO()
+    screen.isatty = lambda: terminal
+    monkeypatch.setattr("sys.stderr", screen)
+    for name, value in {"TERM": "xterm", "COLUMNS": "80"}.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(run, "SECONDS_BETWEEN_LINES", 0.0)
+    progress = SweepProgress(60, 110, at_start=10, failed=1, areas={"VS": [0.5, 1.0]})
+    with run.sweep_bar() as show:
+        monkeypatch.setattr("time.monotonic", lambda: progress.started + 10)
+        show(progress)
     assert progress.seconds_left == 10
+    shown = re.sub(r"\x1b\[[^A-Za-z]*[A-Za-z]", "\n", screen.getvalue()).splitlines()
+    lines = ["60/110 runs, 300 a minute, 10 s left, 1 failed"]
+    lines += ["VS: 2 runs, best AUC 1.0000, mean 0.7500"]
+    assert set(lines if terminal else ["; ".join(lines)]) <= set(shown)
+    assert np.isnan(SweepProgress(10, 110, at_start=10).seconds_left)
 
 
 def test_processors_are_named_as_linux_lists_them(tmp_path):

@@ -152,7 +152,7 @@ def sweep_bar() -> Iterator[Callable[[SweepProgress], None]]:
 
             def draw(progress: SweepProgress) -> None:
                 bar = ProgressBar(max(progress.total, 1), progress.done, width=60)
-                live.update(Group(bar, *map(Text, progress.lines())))
+                live.update(Group(*map(Text, progress.lines()), bar))  # a bar ends no line
 
             yield draw
         return
