@@ -261,6 +261,8 @@ def test_maps_with_gaps_or_changes_are_copied(tmp_path: Path, mode: Any) -> None
     write_data(tmp_path / "data", part)
     assert len(list(tmp_path.glob("data/*.array"))) == 1
     assert np.array_equal(read_data(tmp_path / "data"), part)
+    write_data(tmp_path / "nothing", mapped[:0])
+    assert read_data(tmp_path / "nothing").shape == (0, 5)
 
 
 def test_a_full_disk_is_said_clearly(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -241,7 +241,7 @@ def _mapped_place(array: Any) -> tuple[str, np.dtype[Any], str, int, tuple[int, 
     while isinstance(getattr(whole, "base", None), np.memmap):
         whole = whole.base
     name = getattr(whole, "filename", None)
-    if name is None or whole.mode != "r" or not array.flags.c_contiguous:
+    if name is None or whole.mode != "r" or not (array.size and array.flags.c_contiguous):
         return None
     begin = array.__array_interface__["data"][0] - whole.__array_interface__["data"][0]
     return os.path.abspath(name), array.dtype, "r", whole.offset + begin, array.shape
