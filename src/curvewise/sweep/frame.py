@@ -148,13 +148,10 @@ def corrected_scores(
 
 
 def _values(record: Record) -> dict[Key, Any]:
-    run = record.run
-    values = {("", name): getattr(record, name) for name in RECORD}
-    values |= {("", name): getattr(run, name) for name in RUN}
+    known = vars(record.run) | vars(record)
+    values = {("", name): known[name] for name in (*RECORD, *RUN)}
     for group in GROUPS[1:]:
-        source = record if group in ("metrics", "versions") else run
-        for name, value in (getattr(source, group) or {}).items():
-            values[group, name] = value
+        values |= {(group, name): value for name, value in (known[group] or {}).items()}
     return values
 
 
