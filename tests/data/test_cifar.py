@@ -82,9 +82,8 @@ def test_wrong_content_is_refused(tmp_path, change, message):
     file.unlink()
     if change is not None:
         file.write_bytes(pickle.dumps(cifar_batch([3, 5, 3, 5]) | change, protocol=4))
-    with pytest.raises(InputError, match=message) as caught:
+    with pytest.raises(InputError, match=f"(?=.*data_batch_2).*{message}"):
         cifar10("cat/dog", SourceOptions(data_dir=tmp_path))
-    assert "data_batch_2" in str(caught.value)
 
 
 DATA = np.arange(24, dtype=np.uint8).reshape(3, 8)
@@ -143,9 +142,8 @@ def test_malicious_pickle_is_refused_and_nothing_runs(tmp_path, protocol, wrap):
     ],
 )
 def test_the_refused_name_is_given(attack, named):
-    with pytest.raises(InputError, match=f"asks for {named}: do not trust") as caught:
+    with pytest.raises(InputError, match=f"^.* asks for {named}: do not trust this file$"):
         load_batch(attack)
-    assert "\n" not in str(caught.value)
     # What stands for numpy cannot be changed from inside either.
     before = dict(vars(ByteArray)), dict(vars(ByteType))
     for name in (b"cnumpy\nndarray\n", b"cnumpy\ndtype\n"):

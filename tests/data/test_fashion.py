@@ -49,9 +49,7 @@ def test_a_file_is_read_once_and_again_when_it_changes(tmp_path, monkeypatch):
     fashion_mnist("1/2", options)
     assert len(read) == 4
     before.x_train[:] = 9  # a task is a copy
-    np.testing.assert_array_equal(
-        fashion_mnist("0/6", options).x_train.max(axis=(1, 2, 3)), [0, 6] * 3
-    )
+    assert fashion_mnist("0/6", options).x_train.max(axis=(1, 2, 3)).tolist() == [0, 6] * 3
     images = np.full((30, 28, 28), 7, np.uint8)
     (folder / "train-images-idx3-ubyte.gz").write_bytes(gzip.compress(idx(images)))
     assert fashion_mnist("0/6", options).x_train.min() == 7
@@ -61,10 +59,9 @@ def test_a_file_is_read_once_and_again_when_it_changes(tmp_path, monkeypatch):
 def test_debians_folder_is_the_last_that_is_looked_into(tmp_path, monkeypatch):
     monkeypatch.setattr(fashion, "DEBIAN_FOLDER", tmp_path / "debian")
     options = SourceOptions(data_dir=tmp_path / "data")
-    with pytest.raises(InputError) as caught:
+    sentence = "data/fashion-mnist, .*debian: install .* dataset-fashion-mnist, or .*https://"
+    with pytest.raises(InputError, match=sentence):
         fashion_mnist("0/6", options)
-    for part in ("data/fashion-mnist", "debian", "dataset-fashion-mnist", "https://"):
-        assert part in str(caught.value)
     write(tmp_path / "debian", packed=True)
     assert fashion_mnist("0/6", options).class_counts == (3, 3)
 
@@ -83,7 +80,7 @@ GOOD = idx(np.arange(6, dtype=np.uint8).reshape(1, 2, 3))
         (GOOD + b"\x00", "the 6 bytes that its header announces, got 7"),
         (idx(np.zeros((0, 28, 28), np.uint8)), "the 0 bytes"),
         (GOOD[:4] + b"\xff" * 12 + b"abc", "header announces, got 3"),
-        (gzip.compress(GOOD)[:-9], "images must be a complete file|got 1f8b"),
+        (gzip.compress(GOOD)[:-9], "be a complete file|got 1f8b"),
     ],
 )
 def test_idx_files_are_checked(tmp_path, content, message, packed):
@@ -91,9 +88,8 @@ def test_idx_files_are_checked(tmp_path, content, message, packed):
     path.write_bytes(gzip.compress(GOOD) if packed else GOOD)
     np.testing.assert_array_equal(read_idx(path, 3), np.arange(6).reshape(1, 2, 3))
     path.write_bytes(gzip.compress(content) if packed else content)
-    with pytest.raises(InputError, match=message) as caught:
+    with pytest.raises(InputError, match=f"^{path} must .*({message})"):
         read_idx(path, 3)
-    assert str(path) in str(caught.value)
 
 
 def test_images_and_labels_must_belong_together(tmp_path):

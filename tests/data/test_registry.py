@@ -4,7 +4,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import numpy as np
 import pytest
 from image_samples import class_folders, write_cifar10
 
@@ -32,15 +31,6 @@ def test_sources_are_loaded_when_they_are_used():
     )
     finished = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
     assert finished.returncode == 0, finished.stderr
-
-
-def test_beta_thins_the_training_part_only():
-    whole, thin = load_task("digits:8"), load_task("digits:8", beta=50)
-    assert whole.class_counts == (811, 87)
-    assert thin.class_counts == (811, 16)
-    np.testing.assert_array_equal(thin.x_test, whole.x_test)
-    assert load_task("digits:8", beta=50).fingerprint == thin.fingerprint
-    assert load_task("digits:8", beta=50, seed=1).fingerprint != thin.fingerprint
 
 
 def test_every_option_reaches_the_source(monkeypatch, tmp_path):

@@ -118,14 +118,6 @@ def test_bins_are_those_of_a_plain_loop(train: list[float], new: list[float], n_
     np.testing.assert_allclose(out, expected, atol=1e-5)
 
 
-def test_bins_hold_equally_many_rows_and_edges_that_coincide_are_one() -> None:
-    x = np.stack([np.arange(80.0), [0.0] * 60 + [1.0] * 10 + [2.0] * 10], axis=1)
-    encoder = QuantileEncoder(n_bins=4).fit(x)
-    assert encoder.columns[0].edges.tolist() == [0, 19, 39, 59, 79]
-    assert encoder.columns[1].edges.tolist() == [0, 2]
-    assert encoder.sources.tolist() == [0, 1, 0, 0, 0, 0, 1]
-
-
 # Columns of one and of two values
 
 

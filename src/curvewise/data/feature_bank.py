@@ -90,10 +90,7 @@ class FeatureBank:
     """
 
     def __init__(
-        self,
-        folder: Path,
-        backbone: str = "efficientnet-lite0",
-        size: int | None = None,
+        self, folder: Path, backbone: str = "efficientnet-lite0", size: int | None = None
     ) -> None:
         require_choice("backbone", backbone, PRETRAINED)
         if size is not None:
