@@ -1,5 +1,7 @@
 """Models made of random numbers, to make pages of."""
 
+from itertools import product
+
 import numpy as np
 
 from curvewise.report.page_input import CopyTexts, Page, page_models as frame_of
@@ -15,32 +17,29 @@ def page_models(
 ) -> list[dict]:
     """Two methods with two settings, the second method somewhat better."""
     found = []
-    for beta in betas:
-        for seed in range(seeds):
-            rng = np.random.default_rng(seed)
-            y = (np.arange(n) < share * n).astype(np.int64)
-            for method, label in enumerate(("VS", "VS + LCT")):
-                for k in range(models):
-                    score = rng.normal(size=n) + (1 + 0.3 * method + 0.05 * k) * y
-                    score = (score.round(1) if ties else score).astype(np.float32)
-                    settings = {
+    for beta, seed in product(betas, range(seeds)):
+        rng = np.random.default_rng(seed)
+        y = (np.arange(n) < share * n).astype(np.int64)
+        for (method, label), k in product(enumerate(("VS", "VS + LCT")), range(models)):
+            score = rng.normal(size=n) + (1 + 0.3 * method + 0.05 * k) * y
+            score = (score.round(1) if ties else score).astype(np.float32)
+            found.append(
+                {
+                    "method": label,
+                    "beta": beta,
+                    "seed": seed,
+                    "y": y,
+                    "score": score,
+                    "settings": {
                         "omega": (0.5, 0.9)[k % 2],
-                        "tau": float(k) if method == 0 else f"0:3:{0.1 * k:.1f}",
-                    }
-                    found.append(
-                        {
-                            "method": label,
-                            "beta": beta,
-                            "seed": seed,
-                            "y": y,
-                            "score": score,
-                            "settings": settings,
-                            "log_odds": score - 1.5 if k % 2 == 0 else None,
-                            "fill": {"identity": f"{beta}-{seed}-{label}-{k}"},
-                            "seconds": 0.5,
-                            "n_train": n,
-                        }
-                    )
+                        "tau": f"0:3:{0.1 * k:.1f}" if method else float(k),
+                    },
+                    "log_odds": score - 1.5 if k % 2 == 0 else None,
+                    "fill": {"identity": f"{beta}-{seed}-{label}-{k}"},
+                    "seconds": 0.5,
+                    "n_train": n,
+                }
+            )
     return found
 
 

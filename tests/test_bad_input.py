@@ -34,7 +34,6 @@ STATISTICS = {
 }
 BAD_SCORED = [
     ([0, 0], [0.1, 0.2], "y must hold both classes, got only 0"),
-    ([1, 1], [0.1, 0.2], "y must hold both classes, got only 1"),
     ([0, 1], [0.1, NAN], "score must be finite, got nan at position 1"),
     ([0, 1], [INF, 0.1], "score must be finite, got inf at position 0"),
     ([1, 2], [0.1, 0.2], "y must hold only 0 and 1, got 2"),
@@ -89,6 +88,9 @@ def auc_margin(**settings):
     return cw.auc_margin_loss(torch.rand(4), TARGET, **means, **settings)
 
 
+THREE = cw.LossFamily(omega=[1.0, 1.0, 1.0])
+THREE_WEIGHTS = partial(THREE.loss, LOGITS, TARGET, class_counts=(9, 1))
+AUC_MARGIN = partial(cw.AUCMarginLoss(), class_counts=(9, 3, 1))
 module = partial(cw.VSLoss, (9, 1))
 line = partial(cw.break_even, 10)
 film = partial(cw.FiLM, 1, 2)
@@ -107,24 +109,17 @@ PARAMETERS = [
     (vs, "gamma", -0.2),
     (vs, "gamma", torch.tensor([0.1, -0.2, 0.0, 0.0]), "got -0.2"),
     *((vs, "tau", value) for value in (-1, INF)),
-    (vs, "tau", torch.tensor(NAN), "got nan"),
     (vs, "tau", torch.zeros(3), "(4,), got shape (3,)"),
     *((vs, "class_counts", c) for c in ((100, 0), (100,), (1, NAN), (9, -1), "42", None)),
-    (vs, "reduction", "avg"),
     (vs, "reduction", "weigted_mean", "did you mean 'weighted_mean'"),
-    (vs, "target", TARGET[:3], "shape (4,), got (3,)"),
     (vs, "target", TARGET.float(), "got torch.float32"),
     (vs, "target", [0, 1], "got list"),
     (vs, "sample_weight", torch.ones(3), "got (3,)"),
-    (vs, "sample_weight", torch.ones(4, 1), "got (4, 1)"),
     (vs, "sample_weight", -torch.ones(4), "got -1"),
-    (vs, "sample_weight", torch.full((4,), INF), "got inf"),
     (vs, "sample_weight", torch.full((4,), NAN), "got nan"),
     (vs, "sample_weight", [1.0] * 4, "got list"),
     (partial(vs, LOGITS.expand(3, 4, 2)), "sample_weight", torch.ones(2, 4), "got (2, 4)"),
     (module, "omega", 2),
-    (module, "gamma", -1),
-    (module, "tau", -1),
     (partial(cw.VSLoss), "class_counts", (9, -1)),
     *((cw.break_even, "beta", value) for value in (0, -3)),
     *((line, "omega", value) for value in (0, 1)),
@@ -143,10 +138,8 @@ PARAMETERS = [
     (partial(cw.LinearDensity, high=1, height_at_high=0.1), "low", "none"),
     *((lambda u: DENSITY.ppf([0.2, u]), "u", u, f"got {u:g}") for u in (-0.5, 1.5, NAN)),
     (cw.LossFamily, "omega", 1.5),
-    (cw.LossFamily, "omega", [0.0, 0.0], "got (0.0, 0.0)"),
     (cw.LossFamily, "omega", cw.LinearDensity(0.5, 2, 0.1), "high of omega must be in [0, 1]"),
     (cw.LossFamily, "gamma", -0.5),
-    (cw.LossFamily, "tau", (0, 3)),
     (cw.LossFamily, "tau", "much"),
     (cw.LossFamily, "tau", cw.LinearDensity(-1, 1, 0.5), "low of tau must be >= 0"),
     (cw.LossFamily, "reduction", "weighted", "did you mean 'weighted_mean'"),
@@ -169,7 +162,6 @@ PARAMETERS = [
     (partial(SmallCNN, 1), "stride", 0),
     (partial(ResNetCifar, 20), "width", 0),
     (partial(image_network, "resnet32"), "n_classes", 0),
-    (partial(image_network, "resnet32"), "n_classes", True),
     *((partial(image_network, "resnet32"), "seed", seed) for seed in (1.5, -1, True)),
     *((partial(image_network, "resnet32"), "in_shape", shape) for shape in ((32, 32), 3)),
     (partial(image_network, "resnet32"), "in_shape", (3, 0, 32), "at least 1, got 0"),
@@ -179,14 +171,10 @@ PARAMETERS = [
     (partial(image_network, "efficientnet-lite0"), "in_shape", (1, 28, 28), "got 1 channels"),
     (partial(image_network, "mlp"), "in_shape", (3.0,), "got 3.0"),
     (image_network, "name", "resnet3", "network must be one of 'mlp'", "did you mean 'resnet32'"),
-    (image_network, "name", "xyz", "'timm:NAME', got 'xyz'"),
     (image_network, "name", None, "network must be one of"),
     (image_network, "name", "mlp", "vectors, (d,), got in_shape (3, 32, 32)"),
     (partial(load_weights, NETWORK), "state", [torch.ones(3)], "weights must be", "got list"),
-    (partial(cw.subsample_to_beta, Y, seed=0), "beta", 0),
-    (partial(cw.subsample_to_beta, Y, seed=0), "beta", -1),
-    (partial(cw.subsample_to_beta, Y, seed=0), "beta", NAN),
-    (partial(cw.subsample_to_beta, Y, seed=0), "beta", "20"),
+    *((partial(cw.subsample_to_beta, Y, seed=0), "beta", beta) for beta in (0, NAN, "20")),
     (partial(cw.subsample_to_beta, Y, 2), "seed", None),
     (partial(cw.subsample_to_beta, Y, 2, seed=0), "minority", 7),
     (partial(cw.subsample_to_beta, beta=2, seed=0), "y", [1, 1], "two classes, got 1"),
@@ -207,7 +195,6 @@ PARAMETERS = [
     (partial(point, confidence=0.9), "min_tpr", 1.0),
     *((partial(cw.operating_point, Y, S), "threshold", value) for value in (NAN, "1", None)),
     (partial(cw.roc_curve, Y, S), "weight", [1, 1], "shape (4,), got (2,)"),
-    (partial(cw.roc_curve, Y, S), "weight", [1, 1, 1, -1], "got -1"),
     (partial(cw.auc, Y, S), "weight", [1, 1, 0, 0], "some sample of each class"),
     (partial(cw.auc, Y, S), "weight", [1, 1, 1, NAN], "got nan"),
     *((partial(cw.rate_interval, 5), "trials", trials, f"got 5 of {trials}") for trials in (4, 0)),
@@ -224,10 +211,8 @@ PARAMETERS = [
     (partial(cw.ensemble_score, [S]), "method", "ranks", "did you mean 'rank'"),
     (cw.ensemble_score, "scores", S, "(K, n)", "got (4,)"),
     (cw.ensemble_score, "scores", np.zeros((0, 3)), "got (0, 3)"),
-    (cw.ensemble_score, "scores", np.zeros((3, 0)), "got (3, 0)"),
     (cw.ensemble_score, "scores", [[1.0, 2.0], [1.0]], "rows of unequal lengths"),
     (cw.ensemble_score, "scores", [[1.0, 2.0], [1.0, NAN]], "model 1", "got nan at position 1"),
-    (cw.ensemble_score, "scores", [[INF, 2.0]], "model 0", "got inf at position 0"),
     (cw.ensemble_score, "scores", [["a", "b"]], "must hold numbers"),
     (partial(cw.macro_auc, [0, 1, 2]), "scores", np.eye(2), "got (3,) and (2, 2)"),
     (partial(cw.macro_auc, [0, 1, 1]), "scores", np.ones((3, 3)), "(3, 2), got (3, 3)"),
@@ -248,12 +233,10 @@ def test_a_parameter_is_named_with_the_value_received(number):
 
 LOGITS_AND_LABELS = [
     (torch.zeros(4, 1), TARGET, "one logit for each of the 2 classes in class_counts, got 1"),
-    (torch.zeros(3, 4, 1), TARGET, "one logit for each of the 2 classes in class_counts, got 1"),
     (torch.zeros(4, 3), TARGET, "one logit for each of the 2 classes in class_counts, got 3"),
     (torch.zeros(4, 2).long(), TARGET, "logits must be a floating tensor", "got torch.int64"),
     (torch.zeros(2), TARGET, "logits must be a floating tensor", "float32 of shape (2,)"),
     (np.zeros((4, 2)), TARGET, "logits must be", "got ndarray"),
-    (LOGITS, TARGET - 1, "labels 0 to 1, one for each class, got -1, 0"),
     (LOGITS, TARGET + 1, "labels 0 to 1, one for each class, got 1, 2"),
     (LOGITS, TARGET[:, None], "target", "shape (4,), got (4, 1)"),
     (LOGITS, TARGET[:3], "target", "shape (4,), got (3,)"),
@@ -279,15 +262,14 @@ def test_every_form_of_the_loss_refuses_logits_and_labels_that_cannot_be(number)
         (["entries ['gamma', 'tau'], got {'tau': 1.0}"], lambda: FAMILY.at(tau=1.0)),
         (["2 entries", "got shape (1,)"], lambda: family(torch.ones(1))),
         (["lambda must be a tensor", "got 3.0; family.at(gamma"], lambda: family(3.0)),
-        (["2 values that are not all zero"], lambda: family_of_three_weights()),
-        (["needs two classes, got 3"], lambda: auc_margin_of_three()),
+        (["2 values that are not all zero"], lambda: THREE_WEIGHTS(torch.zeros(0))),
+        (["needs two classes, got 3"], lambda: AUC_MARGIN(torch.zeros(4, 3), TARGET)),
         (["lambda must be a tensor", "got 3.0"], lambda: film()(LOGITS, 3.0)),
         (["one for each of 6", "got 4"], lambda: film()(torch.zeros(6, 2), torch.zeros(4, 1))),
         (["3 channels in dimension 1, got shape (4, 2)"], lambda: cw.FiLM(1, 3)(LOGITS, ONE)),
         (["network must be", "got LossFamily"], lambda: cw.condition(FAMILY, NETWORK)),
         (["nn.Linear, got Conv2d"], lambda: cw.condition(nn.Conv2d(1, 1, 1), FAMILY)),
         (["two outputs or more", "got 1"], lambda: cw.condition(nn.Linear(6, 1), FAMILY)),
-        (["two outputs or more", "got 1"], lambda: cw.condition(nn.Linear(6, 1), cw.LossFamily())),
         (["known sizes", "got '0'"], lambda: cw.condition(nn.Sequential(nn.LazyLinear(2)), FAMILY)),
         (["needs lambda, got None"], lambda: conditioned()(LOGITS)),
         (["2 entries", "got shape (3,)"], lambda: conditioned()(LOGITS, torch.zeros(3))),
@@ -301,15 +283,6 @@ def test_every_form_of_the_loss_refuses_logits_and_labels_that_cannot_be(number)
 )
 def test_calls_that_make_no_sense_are_refused(words, call):
     refused(words, call)
-
-
-def family_of_three_weights():
-    three = cw.LossFamily(omega=[1.0, 1.0, 1.0])
-    return three.loss(LOGITS, TARGET, torch.zeros(0), class_counts=(9, 1))
-
-
-def auc_margin_of_three():
-    return cw.AUCMarginLoss()(torch.zeros(4, 3), TARGET, class_counts=(9, 3, 1))
 
 
 @pytest.mark.parametrize(
@@ -338,6 +311,6 @@ def test_settings_of_a_method_that_cannot_be_used_are_refused(method, settings, 
     refused(words.split("|"), make_objective, method, settings, (90, 10))
 
 
-@pytest.mark.parametrize("text", ["", "a", "1:2", "1:2:3:4", "0:3:x", "0;3"])
+@pytest.mark.parametrize("text", ["", "1:2", "1:2:3:4", "0:3:x"])
 def test_other_texts_are_no_settings(text):
     refused([f"tau must be a number or LOW:HIGH:HEIGHT, got {text!r}"], parse_setting, "tau", text)

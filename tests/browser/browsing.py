@@ -1,5 +1,7 @@
 """Opening pages in Chromium: whatever a page complains of fails the test."""
 
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -112,6 +114,25 @@ def as_opened(page: Any) -> Any:
         }"""
     )
     return settled(page)
+
+
+def slide(page: Any, place: int) -> None:
+    """Move the slider of the model's lambda."""
+    page.evaluate(
+        """place => { const slider = document.querySelector('#swept'); slider.value = place;
+        slider.dispatchEvent(new Event('input')); }""",
+        place,
+    )
+
+
+def python_said(page: Any) -> str:
+    """Press the button that copies Python, run it, and return what it prints."""
+    words = [sys.executable, "-c", copied(page, "python")]
+    return subprocess.run(words, capture_output=True, text=True, check=True).stdout
+
+
+def percent(text: str) -> float:
+    return float(text.replace("\u00a0", " ").split(" %")[0]) / 100
 
 
 def selected(page: Any, store: Any) -> tuple[Any, Any]:

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 from scipy.stats import beta, t as student
-from sklearn.calibration import calibration_curve
 from sklearn.metrics import average_precision_score, brier_score_loss, roc_auc_score, roc_curve
 
 import curvewise as cw
@@ -23,7 +22,7 @@ from curvewise.report.page_data import (
     setting_number,
 )
 from curvewise.report.page_input import OwnPoint
-from curvewise.roc.metrics import histogram, reliability
+from curvewise.roc.metrics import histogram
 from page_samples import page_input, page_models
 
 labelled = st.integers(0, 2**32 - 1).map(np.random.default_rng)
@@ -137,18 +136,6 @@ def test_metrics_of_every_model():
         assert row["brier"] == pytest.approx(brier_score_loss(y, p), rel=1e-4)
 
 
-def test_reliability_is_scikit_learns():
-    rng = np.random.default_rng(1)
-    y = rng.integers(0, 2, 500)
-    z = rng.normal(size=500) * 2 + y
-    found = reliability(y, z)
-    shares, means = calibration_curve(y, 1 / (1 + np.exp(-z)), n_bins=10, strategy="uniform")
-    np.testing.assert_allclose(found["p"], means, rtol=1e-4)
-    np.testing.assert_allclose(np.array(found["k"]) / found["n"], shares, rtol=1e-12)
-    assert sum(found["n"]) == 500
-    assert sum(found["k"]) == y.sum()
-
-
 def test_histograms_count_every_sample():
     rng = np.random.default_rng(2)
     y, score = rng.integers(0, 2, 200), rng.normal(size=200)
@@ -206,9 +193,7 @@ def test_panels_fit_as_numpy_does():
 
 
 def test_settings_as_numbers():
-    assert setting_number(True) is None
-    assert setting_number("0:3") is None
-    assert setting_number(2) == 2.0
+    assert [setting_number(value) for value in (True, "0:3", 2)] == [None, None, 2.0]
 
 
 def measured(**changes):
@@ -255,6 +240,7 @@ def test_few_positives_are_a_warning():
 def test_several_betas_are_groups_of_their_own():
     data = page_data(page_input(page_models(betas=(10.0, None))))
     assert [group["name"] for group in data["groups"]] == ["beta = 10", "data as they are"]
+    assert json.loads(json.dumps(data, allow_nan=False)) == data
     assert len(data["bands"]) == 4
     assert {row["group"] for row in data["models"]} == {0, 1}
     assert {panel["group"] for panel in data["panels"]} == {0, 1}
@@ -266,64 +252,47 @@ def test_the_first_model_is_a_typical_one_of_the_best_method():
     assert data["models"][data["chosen"]]["auc"] == own[1]
 
 
-def test_one_model_at_several_tau_answers_for_the_chosen_one():
-    y = np.arange(100) % 4 == 0
-    rng = np.random.default_rng(0)
-    models = [
-        {
-            "method": "VS + LCT",
-            "beta": 9.0,
-            "y": y,
-            "score": rng.normal(size=100) + y,
-            "settings": {"tau": tau},
-        }
+def of_one_model(n):
+    """One model at three values of tau."""
+    rng, y = np.random.default_rng(4), np.arange(n) % 4 == 0
+    return [
+        {"method": "VS + LCT", "beta": 9.0, "y": y, "score": (rng.normal(size=n) + y).round(3),
+         "settings": {"tau": tau}}
         for tau in (0.0, 1.5, 3.0)
-    ]
+    ]  # fmt: skip
+
+
+def test_one_model_at_several_tau_answers_for_the_chosen_one():
+    models = of_one_model(100)
     data = page_data(page_input(models, swept="tau", chosen=1))
+    area = roc_auc_score(models[1]["y"], models[1]["score"])
     assert data["bands"] == []
     assert data["groups"][0]["about"] == "At tau = 1.5: "
-    assert f"{roc_auc_score(y, models[1]['score']):.4f}" in data["groups"][0]["answer"][0]
+    assert f"{area:.4f}" in data["groups"][0]["answer"][0]
 
 
 def test_an_own_point_is_told_and_has_its_corner():
-    y = np.arange(200) % 4 == 0
-    rng = np.random.default_rng(4)
-    models = [
-        {
-            "method": "VS + LCT",
-            "beta": 9.0,
-            "y": y,
-            "score": (rng.normal(size=200) + y).round(3),
-            "settings": {"tau": tau},
-        }
-        for tau in (0.0, 1.5, 3.0)
-    ]
-    score = models[2]["score"]
-    for threshold in (-9.0, 0.1234, 0.6, float(score[7]), 9.0):
+    models = of_one_model(200)
+    y, score = models[2]["y"], models[2]["score"]
+
+    def with_own(threshold):
         own = OwnPoint(2, threshold, f"{threshold:g}", "by hand")
         data = page_data(page_input(models, swept="tau", chosen=2, own_point=own))
-        (false, true, _) = (each[2] for each in unpacked(data["corners"]))
-        place = data["own"]["corner"]
-        called = score >= threshold
-        assert np.cumsum(true)[place] == (called & y).sum()
-        assert np.cumsum(false)[place] == (called & ~y).sum()
-        assert data["own"]["threshold"] == threshold
+        return data, data["groups"][0]["answer"][-1]
+
+    for threshold in (-9.0, 0.1234, 0.6, float(score[7]), 9.0):
+        data, sentence = with_own(threshold)
+        false, true, _ = (each[2] for each in unpacked(data["corners"]))
+        place, called = data["own"]["corner"], score >= threshold
         k, n = int((called & ~y).sum()), int((~y).sum())
+        assert (np.cumsum(true)[place], np.cumsum(false)[place]) == ((called & y).sum(), k)
+        assert data["own"]["threshold"] == threshold
         low = beta.ppf(0.025, k, n - k + 1) if k else 0.0
         high = beta.ppf(0.975, k + 1, n - k) if k < n else 1.0
-        sentence = data["groups"][0]["answer"][-1]
         assert f"predict works at tau = 3 and threshold {threshold:g}, by hand" in sentence
-        expected = (
-            f"{100 * k / n:.4g} % (exact 95 % interval {100 * low:.4g} % to {100 * high:.4g} %)"
-        )
-        assert sentence.endswith(f"its false positive rate {expected}.")
-    nothing = OwnPoint(2, np.inf, "inf", "by hand")
-    data = page_data(page_input(models, swept="tau", chosen=2, own_point=nothing))
+        ends = f"{100 * low:.4g} % to {100 * high:.4g} %"
+        assert sentence.endswith(f"{100 * k / n:.4g} % (exact 95 % interval {ends}).")
+    data, sentence = with_own(np.inf)
     assert data["own"] == {"model": 2, "corner": 0, "threshold": None, "rule": "by hand"}
-    assert "predict calls nothing positive" in data["groups"][0]["answer"][-1]
+    assert "predict calls nothing positive" in sentence
     assert page_data(page_input(models))["own"] is None
-
-
-def test_all_of_it_is_plain_json():
-    data = page_data(page_input())
-    assert json.loads(json.dumps(data, allow_nan=False)) == data

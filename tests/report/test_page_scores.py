@@ -2,12 +2,13 @@
 
 import json
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from scipy.special import expit
 from sklearn.calibration import calibration_curve
-from sklearn.metrics import brier_score_loss, confusion_matrix, roc_auc_score
+from sklearn.metrics import brier_score_loss
 
 import curvewise as cw
 from curvewise.base.errors import InputError
@@ -15,6 +16,7 @@ from curvewise.base.errors import InputError
 RNG = np.random.default_rng(3)
 Y = (RNG.random(3000) < 0.1).astype(int)
 LOG_ODDS = 2 * Y + RNG.normal(size=3000) - 3.2
+AT_TAU = replace(cw.operating_point(Y, LOG_ODDS, 0.0), tau=1.0)
 
 
 def page(tmp_path, *words, **more):
@@ -30,14 +32,12 @@ def test_probabilities_are_taken_as_they_are(tmp_path):
     assert data["methods"] == ["forest", "other"]
     assert data["classes"] == ["well", "ill"]
     row = data["models"][0]
-    assert row["auc"] == pytest.approx(roc_auc_score(Y, p), abs=1e-6)
     assert row["brier"] == pytest.approx(brier_score_loss(Y, p), rel=1e-4)
     share, claimed = calibration_curve(Y, p, n_bins=10)
     np.testing.assert_allclose(row["raw"]["p"], claimed, rtol=1e-4)
     np.testing.assert_allclose(np.divide(row["raw"]["k"], row["raw"]["n"]), share, rtol=1e-9)
-    tn, fp, fn, tp = confusion_matrix(Y, p >= 0.5).ravel()
-    assert row["tpr_zero"] == pytest.approx(tp / (tp + fn), rel=1e-5)
-    assert row["fpr_zero"] == pytest.approx(fp / (fp + tn), rel=1e-5)
+    assert row["tpr_zero"] == pytest.approx((p[Y == 1] >= 0.5).mean(), rel=1e-5)
+    assert row["fpr_zero"] == pytest.approx((p[Y == 0] >= 0.5).mean(), rel=1e-5)
     assert ["tpr_zero", "TPR at threshold 0.5"] in data["columns"]
 
 
@@ -69,15 +69,15 @@ def test_a_point_chosen_on_other_rows_is_where_the_page_begins(tmp_path):
     assert data["own"]["model"] == data["chosen"] == 0
 
 
-@pytest.mark.parametrize(
-    ("rule", "words"),
-    [({"max_fpr": 0.001}, "calls nothing positive"), ({"min_tpr": 0.999}, "threshold -inf")],
-)
 @pytest.mark.filterwarnings("ignore")
-def test_a_point_without_a_promise_is_told(tmp_path, rule, words):
-    point = cw.choose_operating_point(Y[:200], LOG_ODDS[:200], confidence=0.95, **rule)
-    data = page(tmp_path, Y, LOG_ODDS, point=point)
-    assert words in " ".join(data["groups"][0]["answer"])
+def test_a_point_without_a_promise_is_told(tmp_path):
+    for rule, words in (
+        ({"max_fpr": 0.001}, "calls nothing positive"),
+        ({"min_tpr": 0.999}, "threshold -inf"),
+    ):
+        point = cw.choose_operating_point(Y[:200], LOG_ODDS[:200], confidence=0.95, **rule)
+        data = page(tmp_path, Y, LOG_ODDS, point=point)
+        assert words in " ".join(data["groups"][0]["answer"])
 
 
 def test_two_models_are_compared_as_such(tmp_path):
@@ -88,14 +88,6 @@ def test_two_models_are_compared_as_such(tmp_path):
     assert second.startswith("They differ by +")
 
 
-def test_a_class_cannot_break_the_page(tmp_path):
-    data = page(tmp_path, Y, LOG_ODDS, class_names=("</script>", "<b>"), title="<i>", notes=["<u>"])
-    assert data["classes"] == ["</script>", "<b>"]
-    text = (tmp_path / "report.html").read_text(encoding="utf-8")
-    assert "<i>" not in text.replace("&lt;i&gt;", "")
-    assert data["notes"] == ["<u>"]
-
-
 @pytest.mark.parametrize(
     ("words", "more", "message"),
     [
@@ -103,8 +95,7 @@ def test_a_class_cannot_break_the_page(tmp_path):
         ((Y, LOG_ODDS[:5]), {}, "same length"),
         ((Y, LOG_ODDS), {"unit": "probability"}, r"lie in \[0, 1\]"),
         ((Y, LOG_ODDS), {"unit": "odds"}, "unit must be one of"),
-        ((Y * 0, LOG_ODDS), {}, "both"),
-        ((Y, LOG_ODDS * np.nan), {}, "finite"),
+        ((Y, LOG_ODDS), {"point": AT_TAU}, "got one at tau = 1"),
     ],
 )
 def test_what_is_no_page(tmp_path, words, more, message):
