@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from browsing import FLAGS, Opener, as_opened, opening
 
-from command_line import command
+from command_line import done
 
 
 @pytest.fixture(scope="session")
@@ -34,36 +34,37 @@ def show(browser: Any) -> Iterator[Opener]:
 
 
 @pytest.fixture(scope="module")
-def shared(browser: Any) -> Iterator[dict[str, Any]]:
+def shared(browser: Any) -> Iterator[dict[Any, Any]]:
     """Pages that the tests of a module share, by name, as opening one takes a second or two."""
     with opening(browser) as opener:
         yield {"opener": opener}
 
 
-@pytest.fixture
-def compared_page(shared: dict[str, Any], compared: Any) -> Any:
-    if "compared" not in shared:
-        shared["compared"] = shared["opener"](compared.page)
-    return as_opened(shared["compared"])
+def opened_once(shared: dict[Any, Any], made: Any) -> Any:
+    if made.page not in shared:
+        shared[made.page] = shared["opener"](made.page)
+    return as_opened(shared[made.page])
 
 
 @pytest.fixture
-def trained_page(shared: dict[str, Any], trained: Any) -> Any:
-    if "trained" not in shared:
-        shared["trained"] = shared["opener"](trained.page)
-    return as_opened(shared["trained"])
+def compared_page(shared: dict[Any, Any], compared: Any) -> Any:
+    return opened_once(shared, compared)
+
+
+@pytest.fixture
+def trained_page(shared: dict[Any, Any], trained: Any) -> Any:
+    return opened_once(shared, trained)
 
 
 @pytest.fixture(scope="session")
 def compared(tmp_path_factory: pytest.TempPathFactory) -> Any:
     """A comparison of two methods on three subsamples, with its store and its page."""
     out = tmp_path_factory.mktemp("compared")
-    ended = command(
+    printed = done(
         "compare", "digits:8", "--beta", 50, "--seeds", 3, "--epochs", 3, "--methods", "vs,lct",
         "--executor", "serial", "--out", out, "--json",
     )  # fmt: skip
-    assert ended.code == 0, ended.err
-    return SimpleNamespace(store=out / "runs.db", page=out / "report.html", printed=ended.out)
+    return SimpleNamespace(store=out / "runs.db", page=out / "report.html", printed=printed)
 
 
 @pytest.fixture(scope="session")
@@ -71,9 +72,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Any:
     """A model trained over tau, with an operating point of its own, and its page."""
     out = tmp_path_factory.mktemp("trained")
     words = ("train", "digits:8", "--beta", 20, "--set", "epochs=20", "--out", out / "model")
-    ended = command(*words, "--max-fpr", 0.05, "--reduction", "expected_mean", "--json")
-    assert ended.code == 0, ended.err
-    page = out / "report.html"
-    ended = command("report", out / "model", "-o", page)
-    assert ended.code == 0, ended.err
-    return SimpleNamespace(model=out / "model" / "model.safetensors", page=page)
+    done(*words, "--max-fpr", 0.05, "--reduction", "expected_mean")
+    done("report", out / "model", "-o", out / "report.html")
+    model = out / "model" / "model.safetensors"
+    return SimpleNamespace(model=model, page=out / "report.html")

@@ -19,7 +19,7 @@ from browsing import (
 from scipy.stats import beta as beta_distribution
 
 import curvewise as cw
-from command_line import command
+from command_line import done
 from curvewise.models.evaluate import measured_part
 from curvewise.models.operating import short_threshold
 from curvewise.report.page_data import corners
@@ -230,6 +230,5 @@ def test_what_is_copied_of_a_model_runs(trained_page, trained, tmp_path, monkeyp
     np.savez("new.npz", x=x)
     text = copied(page, "command")
     assert "--tau 1 " in text
-    ended = command(*shlex.split(text)[1:], "--json")
-    assert ended.code == 0, ended.err
-    assert json.loads(ended.out)["positive"] == point.true_positives + point.false_positives
+    answered = json.loads(done(*shlex.split(text)[1:], "--json"))
+    assert answered["positive"] == point.true_positives + point.false_positives
