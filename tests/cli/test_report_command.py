@@ -14,8 +14,7 @@ from sklearn.metrics import roc_auc_score
 
 import curvewise as cw
 from command_line import command, done, pictures
-from curvewise.cli.model_page import model_page
-from curvewise.cli.store_page import store_page
+from curvewise.cli.pages import model_page, store_page
 from curvewise.models.evaluate import MeasuredPart, measured_part
 from curvewise.models.predict import Levels
 from curvewise.report import page

@@ -71,7 +71,7 @@ def compare(
     task = loaded_task(source, data, beta=beta)
     images = embed is None or task.kind == "image"
     require(images, f"--embed needs images, got {task.name} with {task.kind}")
-    from curvewise.cli.store_page import write_store_report
+    from curvewise.cli.pages import write_store_report
     from curvewise.paper.compare import compare as read_comparison, comparison_spec
     from curvewise.report.page import PAGE
     from curvewise.report.page_answer import answer
@@ -216,13 +216,13 @@ def report(
 
     plotly_script()  # before a long read of data
     if kind == "store":
-        from curvewise.cli.store_page import store_page
+        from curvewise.cli.pages import store_page
         from curvewise.sweep.store import Store
 
         with Store(file, readonly=True) as opened:
             page = store_page(opened, sweep=sweep, task=task, beta=beta)
     else:
-        from curvewise.cli.model_page import saved_page, table_page
+        from curvewise.cli.pages import saved_page, table_page
 
         with showing() as progress:
             if kind == "table":

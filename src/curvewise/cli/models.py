@@ -146,7 +146,7 @@ def evaluate(
         trained, part.x, part.y, at=at, threshold=threshold, rule=rule, prevalence=prevalence
     )
     if out is not None:
-        from curvewise.cli.model_page import model_page
+        from curvewise.cli.pages import model_page
         from curvewise.models.predict import Levels
         from curvewise.report.page import PAGE, has_plotly, write_page
 

@@ -314,7 +314,7 @@ def _say_what_weights(chosen: list[Any], profile: Any) -> None:
 
 def _models_page(experiment: Any, profile: Any, folder: Path) -> list[Path]:
     """Write NAME.html: the models of an experiment's first task, to look into one by one."""
-    from curvewise.cli.store_page import write_store_report
+    from curvewise.cli.pages import write_store_report
     from curvewise.paper.running import STORE
     from curvewise.sweep.store import Store
 
