@@ -49,9 +49,7 @@ def compare(
         str, Option(help="Methods, the first is compared with each other: vs,lct,ce,...")
     ] = "vs,lct",
     seeds: Annotated[int, Option(help="Subsamples of the data, by the seeds 0, 1, ...")] = 5,
-    epochs: Annotated[
-        int | None, Option(help="Passes over the data (default: by their size).")
-    ] = None,
+    epochs: Annotated[int | None, Option(help="Epochs (default: by the size of the data).")] = None,
     network: Annotated[str, Option(help="mlp, small-cnn, resnet32, ...")] = "mlp",
     preset: Annotated[
         str | None, Option(help="Named recipe: tabular, paper-cifar, ... (default: short).")
@@ -60,7 +58,7 @@ def compare(
         list[str] | None, Option("--set", help="Change a setting of all: --set lr=0.01")
     ] = None,
     embed: Annotated[
-        str | None, Option(help="For images: train on features of this backbone.")
+        str | None, Option(help="For images: train on this backbone's features.")
     ] = None,
     embed_size: EmbedSize = None,
     as_json: AsJson = False,

@@ -79,9 +79,7 @@ def data_check(
 @data_app.command("clean", epilog=examples("data clean --older-than 30 --yes"))
 def data_clean(
     cache_dir: CacheDir = None,
-    older_than: Annotated[
-        float, Option(help="Only what has not been used for so many days.")
-    ] = 0.0,
+    older_than: Annotated[float, Option(help="Only what was not used for so many days.")] = 0.0,
     yes: Annotated[bool, Option("--yes", help="Remove without asking.")] = False,
     as_json: AsJson = False,
 ) -> None:

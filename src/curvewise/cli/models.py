@@ -120,9 +120,7 @@ def evaluate(
     all_rows: Annotated[
         bool, Option("--all-rows", help="Use all rows of a table, not its test part.")
     ] = False,
-    seed: Annotated[
-        int | None, Option(help="Seed of the split (default: the model's own).")
-    ] = None,
+    seed: Annotated[int | None, Option(help="Seed of the split (default: the model's).")] = None,
     prevalence: Annotated[float | None, Option(help="Share of positives in deployment.")] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -179,16 +177,10 @@ def predict(
     overwrite: Overwrite = False,
     tau: Annotated[float | None, Option(help="Predict at this tau.")] = None,
     threshold: Threshold = None,
-    max_fpr: Annotated[
-        float | None, Option(help="Use the threshold of this FPR on the test part.")
-    ] = None,
-    min_tpr: Annotated[
-        float | None, Option(help="Use the threshold of this TPR on the test part.")
-    ] = None,
+    max_fpr: Annotated[float | None, Option(help="Threshold of this FPR on the test part.")] = None,
+    min_tpr: Annotated[float | None, Option(help="Threshold of this TPR on the test part.")] = None,
     calibrated: Annotated[bool, Option("--calibrated", help="Add probabilities.")] = False,
-    prior: Annotated[
-        float | None, Option(help="Share of positives to expect, for --calibrated.")
-    ] = None,
+    prior: Annotated[float | None, Option(help="Share of positives, for --calibrated.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Score new rows of a table, new images or arrays into a CSV file.
