@@ -8,6 +8,7 @@ import torch
 from torch import nn
 
 import curvewise as cw
+from curvewise.losses.baselines import glmc_loss
 from curvewise.losses.landscape import loss_landscape
 from curvewise.losses.registry import make_objective, normal_settings, parse_setting
 from curvewise.networks.architectures import MLP, ResNetCifar, SmallCNN
@@ -98,6 +99,10 @@ conditioned = partial(cw.condition, NETWORK, FAMILY)
 image_network = partial(cw.build_network, in_shape=(3, 32, 32))
 point = partial(cw.choose_operating_point, Y, S)
 
+views = (torch.zeros(2, 4, 2),) * 4  # logits of two heads, and features
+mixtures = {"share": torch.ones(2), "class_counts": (9, 1), "progress": 0.0}
+glmc = partial(glmc_loss, *views, torch.stack([TARGET, TARGET]), **mixtures)
+
 # A call, the parameter that its sentence names, a value that cannot be, and how that is shown if
 # not as a number or by `repr`.
 PARAMETERS = [
@@ -151,6 +156,8 @@ PARAMETERS = [
     (cw.AUCMarginLoss, "margin", -1),
     (cw.ldam_margins, "class_counts", [5.0, 0.0]),
     (auc_margin, "positive_rate", 1),
+    (glmc, "progress", 1.5),
+    *((glmc, name, -1) for name in ("power", "consistency")),
     (partial(cw.FiLM, n_features=64), "n_lambda", 0),
     (film, "init", "identiy", "did you mean 'identity'"),
     (film, "lambda_ranges", [(1.0, 1.0)], "pairs (low, high > low), got [(1.0, 1.0)]"),

@@ -1,12 +1,13 @@
-"""Focal, LDAM and AUC-margin losses by plain loops; sample weights in every loss."""
+"""Focal, LDAM, AUC-margin and GLMC losses by plain loops; sample weights in every loss."""
 
-from math import exp, log
+from math import exp, hypot, log
 
 import pytest
 import torch
 from torch import Tensor
 
 import curvewise as cw
+from curvewise.losses.baselines import glmc_loss
 
 COUNTS = (700, 80, 20)
 TARGET = torch.tensor([0, 1, 2, 0, 2, 1])
@@ -82,6 +83,32 @@ def test_auc_margin_loss_is_its_formula(weight) -> None:
     settings |= {"margin": margin, "sample_weight": doubles(weight)}
     loss = cw.auc_margin_loss(score, BINARY, positive_rate=p, **settings)
     assert loss.item() == pytest.approx(total / 6, rel=1e-13, abs=0)
+
+
+@pytest.mark.parametrize(("progress", "power"), [(0.0, 1.0), (0.4, 1.2), (1.0, 0.0)])
+def test_glmc_loss_is_its_formula(progress: float, power: float) -> None:
+    z, rebalanced = torch.randn(2, 2, 6, 3, dtype=torch.float64)
+    h, u = torch.randn(2, 2, 6, 4, dtype=torch.float64).requires_grad_().unbind()
+    target, share = torch.stack([TARGET, TARGET.flip(0)]), [0.7, 0.45]
+    whole, alpha = sum(count**-power for count in COUNTS), 1 - progress**2
+    total = 0.0
+    for view, other in ((0, 1), (1, 0)):
+        for i in range(6):
+            for label, part in zip(target[:, i], (share[view], 1 - share[view]), strict=True):
+                weight = 3 * COUNTS[label] ** -power / whole
+                total -= part * alpha * log_softmax(z[view, i].tolist())[label]
+                total -= (
+                    part * (1 - alpha) * weight * log_softmax(rebalanced[view, i].tolist())[label]
+                )
+            a, b = u[view, i].tolist(), h[other, i].tolist()
+            lengths = hypot(*a) * hypot(*b)
+            total -= 5 * sum(p * q for p, q in zip(a, b, strict=True)) / lengths
+    settings = {"share": doubles(share), "class_counts": COUNTS, "progress": progress}
+    loss = glmc_loss(z, rebalanced, h, u, target, **settings, power=power, consistency=5.0)
+    assert loss.item() == pytest.approx(total / 6, rel=1e-13, abs=0)
+    to_h, to_u = torch.autograd.grad(loss, (h, u), allow_unused=True)
+    assert to_h is None
+    assert to_u.ne(0).all()
 
 
 @pytest.mark.parametrize("margin", [1.0, 0.1])
