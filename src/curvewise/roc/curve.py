@@ -238,7 +238,12 @@ def negatives_below(data: Scored) -> tuple[Counts, Counts]:
 
 def _bounds(ascending: Floats, wanted: Floats) -> tuple[Counts, Counts]:
     """Return how many of `ascending` are less than each wanted value; less or the same."""
-    below, up_to = (np.searchsorted(ascending, wanted, side) for side in ("left", "right"))
+    below = np.searchsorted(ascending, wanted, side="left")
+    up_to = below.copy()
+    tied = np.flatnonzero(below < len(ascending))
+    tied = tied[ascending[below[tied]] == wanted[tied]]
+    if len(tied):  # a second search only where it can differ: a quarter of the time
+        up_to[tied] = np.searchsorted(ascending, wanted[tied], side="right")
     return below, up_to
 
 
