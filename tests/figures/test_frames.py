@@ -12,8 +12,7 @@ from pandas import DataFrame
 
 import curvewise as cw
 from curvewise.figures.curves import bands
-from curvewise.figures.frames import boxes, distribution, fits, lines
-from curvewise.figures.landscapes import landscapes
+from curvewise.figures.frames import boxes, distribution, fits, landscapes, lines
 from curvewise.figures.sheets import COLORS, WIDTH
 from curvewise.stats.variance import polynomial_fit
 
@@ -50,8 +49,10 @@ ROC = {f"a model of {name}": cw.roc_curve(Y, SCORE + RNG.normal(size=400)) for n
 CHOSEN = cw.choose_operating_point(Y, SCORE, max_fpr=0.2, confidence=0.9)
 ROC_BANDS = {"VS": cw.roc_band(list(ROC.values())), "VS + LCT": cw.roc_band(list(ROC.values())[:2])}
 AREAS = {f"pair {n}/{n + 1}": {"VS": RNG.uniform(size=9), "CE": [0.5]} for n in range(45)}
-Z = np.linspace(-5, 5, 11)
-LANDSCAPES = {f"tau = {tau}": (Z, Z - Z[:, None] + tau, Z[[0, -1]] + tau) for tau in range(4)}
+Z1, Z0 = (z.ravel() for z in np.meshgrid(range(-5, 6), range(-5, 6), indexing="ij"))
+PANELS = [f"tau = {tau}" for tau in range(4)]
+LANDSCAPES = DataFrame({"z0": Z0, "z1": Z1} | {p: Z0 - Z1 + k for k, p in enumerate(PANELS)})
+EQUAL = DataFrame({"panel": PANELS, "slope": 1.0, "intercept": range(4)})
 
 SHEETS = {
     "boxes": lambda: boxes(MODELS, x="beta", hue="method", xlabel="beta", **WORDS),
@@ -75,7 +76,7 @@ SHEETS = {
     "misses": lambda: bands(CURVES, panel="task", areas=MODELS, log=True, misses=True, **WORDS),
     "distribution": lambda: distribution(BAND, MODELS["auc"].dropna(), **WORDS),
     "fits": lambda: fits(SETTINGS, x=["omega", "tau"], y=METRICS, fit=polynomial_fit, **WORDS),
-    "landscapes": lambda: landscapes(LANDSCAPES, **WORDS),
+    "landscapes": lambda: landscapes(LANDSCAPES, EQUAL, PANELS, **WORDS),
 }  # fmt: skip
 SINGLE = {
     "roc": lambda **to: cw.plot_roc(ROC, points=[CHOSEN], title=TITLE[:60], **to),
@@ -259,11 +260,12 @@ def test_bands_and_a_distribution_are_those_of_their_rows():
 
 def test_landscapes_share_their_colours():
     panels = SHEETS["landscapes"]().axes[:4]
-    assert [axes.get_title() for axes in panels] == list(LANDSCAPES)
+    assert [axes.get_title() for axes in panels] == PANELS
     ((low, high),) = {axes.collections[0].get_clim() for axes in panels}
     assert -low == high >= 13
-    for axes, (_, _, ends) in zip(panels, LANDSCAPES.values(), strict=True):
-        np.testing.assert_array_equal(axes.get_lines()[0].get_ydata(), ends)
+    for intercept, axes in enumerate(panels):
+        line = axes.get_lines()[0].get_xydata()
+        assert line.tolist() == [[-5, intercept - 5], [5, intercept + 5]]
 
 
 def test_fits_are_those_of_each_setting_alone():

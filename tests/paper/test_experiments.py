@@ -10,9 +10,8 @@ from recorded_sweeps import record_sweep
 
 from curvewise.paper.catalogue import EXPERIMENTS
 from curvewise.paper.experiment import Reading, results
-from curvewise.paper.page import write_page
 from curvewise.paper.profiles import Profile
-from curvewise.paper.running import read_data, read_record, show, write_data
+from curvewise.paper.running import read_data, read_record, show, write_data, write_page
 from curvewise.sweep.store import Store
 from curvewise.sweep.work import Problems
 

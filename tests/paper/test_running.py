@@ -8,12 +8,18 @@ import pytest
 
 from curvewise.base.errors import InputError
 from curvewise.figures.frames import boxes
-from curvewise.paper import page as page_module
+from curvewise.paper import running
 from curvewise.paper.experiment import Claim, Experiment
 from curvewise.paper.measures import gain
-from curvewise.paper.page import START, write_page
 from curvewise.paper.profiles import Profile, both
-from curvewise.paper.running import markdown_table, read_data, run_experiment, show
+from curvewise.paper.running import (
+    START,
+    markdown_table,
+    read_data,
+    run_experiment,
+    show,
+    write_page,
+)
 from curvewise.sweep.executors import Serial
 from curvewise.sweep.spec import Spec
 from curvewise.sweep.work import Problems
@@ -56,7 +62,7 @@ def ran(tmp_path_factory):
 
 @pytest.fixture(autouse=True)
 def only_this(monkeypatch):
-    monkeypatch.setattr(page_module, "EXPERIMENTS", {"fig-test": EXPERIMENT})
+    monkeypatch.setattr(running, "EXPERIMENTS", {"fig-test": EXPERIMENT})
 
 
 def test_all_files_are_there(ran):
@@ -110,7 +116,7 @@ def test_pages_keep_experiments_without_new_results(ran, tmp_path, monkeypatch):
     write_page(ran[0], path)
     before = path.read_text()
     other = Experiment("fig-other", "Another?", EXPERIMENT.claims, sweeps=sweeps)
-    monkeypatch.setattr(page_module, "EXPERIMENTS", {"fig-other": other, "fig-test": EXPERIMENT})
+    monkeypatch.setattr(running, "EXPERIMENTS", {"fig-other": other, "fig-test": EXPERIMENT})
     empty.mkdir()
     for name in ("csv", "json"):
         (empty / f"fig-other.{name}").write_text(

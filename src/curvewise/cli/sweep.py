@@ -269,7 +269,7 @@ def paper_page(
     as_json: AsJson = False,
 ) -> None:
     """Write all results of a folder as pages: one of all, and beside it one for each."""
-    from curvewise.paper.page import write_page
+    from curvewise.paper.running import write_page
 
     count, kept = write_page(folder, page)
     text = f"{count} experiments in {page}" + (f", {kept} as they were" if kept else "")
@@ -327,8 +327,7 @@ def _models_page(experiment: Any, profile: Any, folder: Path) -> list[Path]:
 
 
 def _print(experiment: Any, result: Any, files: list[Path]) -> None:
-    from curvewise.paper.page import CLAIMS
-    from curvewise.paper.running import shown_value
+    from curvewise.paper.running import CLAIMS, shown_value
 
     console = Console()
     print(experiment.question)

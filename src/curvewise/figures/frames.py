@@ -1,4 +1,4 @@
-"""Box plots, and figures from tidy frames, a row for each value: boxes, lines, fits.
+"""Box plots, and figures from tidy frames, a row for each value: boxes, lines, fits, landscapes.
 
 Columns are named as seaborn does it: `x`, `y`, what colours tell apart (`hue`), and of what there
 is a panel each (`panel`). What stands first in the frame is drawn first. What all figures can be
@@ -33,6 +33,7 @@ from curvewise.roc.curve import Floats
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.contour import ContourSet
     from matplotlib.figure import Figure
     from pandas import DataFrame, Series
 
@@ -42,6 +43,10 @@ MANY = 20  # values of x from which on dashes tell lines apart, not markers
 MARKERS = "os^Dvx"
 STYLES = ("-", "--", "-.", ":")
 DIAMOND: Look = {"color": "white", "marker": "D", "linestyle": "none", "markeredgecolor": "black"}
+
+COLOR_MAP = "RdBu_r"  # white in the middle; its ends are told apart by the colour-blind
+COLOR_LABEL = "loss of label 1 less loss of label 0"
+COLOR_STEPS = 40  # at most
 
 Fit = Callable[[Floats, Floats], Any]
 Groups = Mapping[str, Mapping[str, Floats]]  # values by place on the axis, and by colour
@@ -347,4 +352,44 @@ def distribution(band: "DataFrame", areas: "Series[float]", **sheet: Any) -> "Fi
     _draw_groups(right, {"": {"": areas.to_numpy(float)}}, {"": COLORS[0]})
     right.set(ylabel="AUC", xticks=[], xlim=(-0.6, 0.6))
     add_legend(figure, looks | {"95 % of models": {**shade, "linewidth": 8}})
+    return figure
+
+
+def draw_landscape(
+    axes: "Axes", z: Floats, difference: Floats, line: tuple[float, float], limit: float
+) -> "ContourSet":
+    """Draw by how much label 1 costs more than label 0, (n, n): a row for each z1, as in z (n,).
+
+    The white line of equal cost has a slope and an intercept; colours reach from -limit to limit.
+    """
+    from matplotlib import patheffects
+    from matplotlib.ticker import MaxNLocator
+
+    levels = MaxNLocator(COLOR_STEPS, symmetric=True).tick_values(-limit, limit)  # round numbers
+    drawn = axes.contourf(z, z, difference, levels=levels, cmap=COLOR_MAP)
+    outline = [patheffects.withStroke(linewidth=4, foreground="black")]  # white on nearly white
+    ends, (slope, intercept) = z[[0, -1]], line
+    axes.plot(ends, slope * ends + intercept, color="white", linewidth=2.8, path_effects=outline)
+    axes.set(xlim=ends, ylim=ends, aspect="equal", xlabel="$z_0$", ylabel="$z_1$")
+    axes.locator_params(nbins=5)
+    return drawn
+
+
+def landscapes(
+    frame: "DataFrame", lines: "DataFrame", panels: Sequence[str], **sheet: Any
+) -> "Figure":
+    """Draw landscapes over two logits in panels, all on one scale of colours.
+
+    `frame` has "z0", "z1" in its rows' order, and a column for each panel; `lines` has "slope" and
+    "intercept" of each "panel".
+    """
+    z, limit = np.unique(frame["z0"]), float(frame[list(panels)].abs().to_numpy().max())
+    along = lines.set_index("panel")[["slope", "intercept"]]
+    figure, drawn = new_sheet(panels, **{"height": 2.8, **sheet})
+    for name, axes in drawn.items():
+        difference = frame[name].to_numpy(float).reshape(len(z), len(z))
+        shades = draw_landscape(axes, z, difference, tuple(along.loc[name]), limit)
+        axes.label_outer()
+    label = COLOR_LABEL.replace(" less", "\nless")  # the bar may be short
+    figure.colorbar(shades, ax=list(drawn.values()), label=label, fraction=0.05, aspect=30)
     return figure

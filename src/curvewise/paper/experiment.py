@@ -44,16 +44,21 @@ class Reading:
         """Return the models of sweeps, by default all, one row each; `method` is what people see.
 
         `auc` is nan where a model diverged. With `scores` there are `y` (n,) and `score` (n,), too,
-        of models that did not.
+        of models that did not. Settings of the recipe have their plain names.
         """
         assert self.store is not None
         rows = pd.concat([models(self.store, one, scores=scores) for one in sweeps or self.sweeps])
+        plain = {name: str(name).removeprefix("recipe.") for name in rows}
+        rows = rows.rename(columns={name: new for name, new in plain.items() if new not in rows})
         return rows.reindex(columns=[*rows, *(name for name in SETTINGS if name not in rows)])
 
 
-def areas(reading: Reading) -> Data:
-    """Collect the AUC of every model of all sweeps, in one file."""
-    return {"": reading.models()[AREAS]}
+def columns(*names: str) -> Callable[[Reading], Data]:
+    """Return what collects columns of every model of all sweeps, in one file."""
+    return lambda reading: {"": reading.models()[[*names]]}
+
+
+areas = columns(*AREAS)
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from curvewise.stats.areas import by_cell, differences, roc_bands
 from curvewise.sweep.spec import Spec
 
 CAT_DOG, HOUSEHOLD = "cifar10:cat/dog", "cifar100:household"
-DOGS_CATS, MELANOMA = "dogs-vs-cats", "melanoma"
+DOGS_CATS, MELANOMA = PHOTOGRAPHS = ("dogs-vs-cats", "melanoma")
 FEWEST = 2  # training samples of the minority below which a curve says nothing of a method
 GRID = np.union1d(np.linspace(0, 1, 161), np.geomspace(1e-3, 1, 91))
 DECIMALS = 6  # of a rate in a file
@@ -31,8 +31,15 @@ def collect_bands(reading: Reading) -> Data:
 
     Cells with too few samples of the minority have no bands and no areas.
     """
+    assert reading.store is not None
     models = reading.models(scores=True)
-    samples = samples_of(reading, models)
+    cells = models.drop_duplicates(["task", "beta"])[["task", "beta", "fingerprint"]]
+    counts = [
+        [*reading.store.problem(key).class_counts, *np.bincount(reading.store.labels(key))]
+        for key in cells["fingerprint"]
+    ]
+    named = ["majority", "minority", "test majority", "test minority"]
+    samples = cells[["task", "beta"]].assign(**pd.DataFrame(counts, cells.index, named))
     enough = samples.loc[samples["minority"] >= FEWEST, ["task", "beta"]]
     kept = models.merge(enough, on=["task", "beta"])
     rows = []
@@ -43,18 +50,6 @@ def collect_bands(reading: Reading) -> Data:
     return {"bands": pd.concat(rows), "areas": kept[AREAS], "samples": samples}
 
 
-def samples_of(reading: Reading, models: pd.DataFrame) -> pd.DataFrame:
-    """Return how many samples of both classes each task has at each beta."""
-    assert reading.store is not None
-    rows = models.drop_duplicates(["task", "beta"])[["task", "beta", "fingerprint"]]
-    counts = [
-        [*reading.store.problem(key).class_counts, *np.bincount(reading.store.labels(key))]
-        for key in rows["fingerprint"]
-    ]
-    named = ["majority", "minority", "test majority", "test minority"]
-    return rows[["task", "beta"]].assign(**pd.DataFrame(counts, rows.index, named))
-
-
 def beta_name(beta: float) -> str:
     """Return an imbalance for readers: "beta = 100", or that data are as they are."""
     return "as it is" if np.isnan(beta) else f"beta = {beta:g}"
@@ -63,15 +58,9 @@ def beta_name(beta: float) -> str:
 def draw_bands(data: Data, **sheet: Any) -> Any:
     """Draw the bands of the four severest cells, with the mean AUC of each method."""
     cells = data["samples"][["task", "beta"]].sort_values("beta", kind="stable").tail(4)
-    names = cells["task"].replace(TITLES) + ", " + cells["beta"].map(beta_name)
-    cells = cells.assign(panel=names)
+    cells["panel"] = cells["task"].replace(TITLES) + ", " + cells["beta"].map(beta_name)
     curves, models = (data[part].merge(cells, on=["task", "beta"]) for part in ("bands", "areas"))
     return bands(curves, panel="panel", areas=models, log="misses" in sheet, columns=2, **sheet)
-
-
-def _photographs(profile: Profile, betas: tuple[int, ...]) -> list[Spec]:
-    tasks = [DOGS_CATS, MELANOMA] if profile.melanoma else [DOGS_CATS]
-    return profile.specs("fig-kaggle-bands", tasks, both(), betas=betas)
 
 
 BANDS: Any = {"parts": ["areas"]}
@@ -101,7 +90,9 @@ KAGGLE_BANDS = Experiment(
     name="fig-kaggle-bands",
     question="Is LCT's ROC curve better at beta = 100 and 200 on Kaggle's photographs?",
     published=True,
-    sweeps=partial(_photographs, betas=(100, 200)),
+    sweeps=lambda profile: profile.specs(
+        "fig-kaggle-bands", PHOTOGRAPHS[: 1 + profile.melanoma], both(), betas=(100, 200)
+    ),
     collect=collect_bands,
     draw=partial(draw_bands, misses=True),
     claims={
@@ -126,17 +117,14 @@ def from_mildest(data: Data, statistic: str) -> float:
     return float(cells.iloc[-1] - cells.iloc[0])
 
 
-def _draw_boxes(data: Data, **sheet: Any) -> Any:
-    rows = data[""].assign(beta=data[""]["beta"].map(beta_name))
-    return boxes(rows, x="beta", hue="method", **sheet)
-
-
 MELANOMA_BOX = Experiment(
     name="fig-melanoma-box",
     question="Does AUC fall and spread as a class gets rarer, and does LCT mend both?",
     published=True,
     sweeps=_box_sweeps,
-    draw=_draw_boxes,
+    draw=lambda data, **sheet: boxes(
+        data[""].assign(beta=data[""]["beta"].map(beta_name)), x="beta", hue="method", **sheet
+    ),
     claims={
         "VS's mean AUC falls as beta grows": Claim(
             lambda data: from_mildest(data, "mean"), published="yes", better=-1

@@ -9,11 +9,10 @@ import numpy as np
 import pandas as pd
 from scipy.special import expit
 
-from curvewise.figures.frames import lines
-from curvewise.figures.landscapes import COLOR_LABEL, Surface, draw_landscape, landscapes
+from curvewise.figures.frames import COLOR_LABEL, draw_landscape, landscapes, lines
 from curvewise.figures.sheets import new_axes
 from curvewise.losses.family import LinearDensity
-from curvewise.losses.landscape import BreakEven, Landscape, break_even, loss_landscape
+from curvewise.losses.landscape import break_even, loss_landscape
 from curvewise.paper.experiment import Claim, Data, Experiment, Reading, within
 from curvewise.paper.measures import over_cells
 
@@ -58,7 +57,8 @@ def plot_landscape(
     # Steep landscapes need more points than tables do for smooth contours.
     found = loss_landscape(beta, omega=omega, gamma=gamma, tau=tau, reach=reach, points=121)
     axes = ax if ax is not None else new_axes(6.2)
-    drawn = draw_landscape(_surface(found), axes, np.abs(found.difference).max())
+    at, limit = (line.slope, line.intercept), float(np.abs(found.difference).max())
+    drawn = draw_landscape(axes, found.z, found.difference, at, limit)
     axes.set_title(f"beta = {beta:g}, omega = {omega:g}, gamma = {gamma:g}, tau = {tau:g}")
     axes.figure.colorbar(drawn, ax=axes, label=COLOR_LABEL)
     if abs(line.intercept) >= reach * (1 + line.slope):  # beyond the corner
@@ -70,10 +70,6 @@ def plot_landscape(
             ha="center", va="center", fontsize="small", bbox={"facecolor": "white", "alpha": 0.85},
         )  # fmt: skip
     return axes
-
-
-def _surface(landscape: Landscape) -> Surface:
-    return landscape.z, landscape.difference, landscape.line.z1(landscape.z[[0, -1]])
 
 
 def _collect_landscapes(varied: Mapping[str, Sequence[float]], reading: Reading) -> Data:
@@ -90,20 +86,9 @@ def _collect_landscapes(varied: Mapping[str, Sequence[float]], reading: Reading)
     return {"": pd.DataFrame(points), "lines": pd.DataFrame(rows)}
 
 
-def landscapes_from(data: Data) -> dict[str, Landscape]:
-    """Return the landscapes by panel, from the rows of their points and lines."""
-    z, found = np.unique(data[""]["z0"]), {}
-    for row in data["lines"].to_dict("records"):
-        difference = data[""][row["panel"]].to_numpy(float).reshape(len(z), len(z))
-        line = BreakEven(row["alpha"], row["slope"], row["intercept"])
-        found[str(row["panel"])] = Landscape(z, difference, line)
-    return found
-
-
 def _draw_landscapes(data: Data, *, panels: Sequence[str], **sheet: Any) -> Any:
     sheet["caption"] = f"beta = {BETA}; others as in cross-entropy; white: equal cost"
-    found = landscapes_from(data)
-    return landscapes({name: _surface(found[name]) for name in panels}, **sheet)
+    return landscapes(data[""], data["lines"], panels, **sheet)
 
 
 def off(name: str, column: str, expected: Any, published: str = "") -> Claim:
@@ -121,11 +106,10 @@ def off(name: str, column: str, expected: Any, published: str = "") -> Claim:
 def sides(data: Data) -> float:
     """Return the share of points off the line at which the label on its side costs more."""
     right = []
-    for one in landscapes_from(data).values():
-        z0, z1 = np.meshgrid(one.z, one.z)
-        below = one.line.z1(z0) - z1
-        apart = np.abs(below) > EXACT
-        right.append(np.sign(below[apart]) == np.sign(one.difference[apart]))
+    for line in data["lines"].to_dict("records"):
+        below = line["slope"] * data[""]["z0"] + line["intercept"] - data[""]["z1"]
+        apart = below.abs() > EXACT
+        right.append(np.sign(below[apart]) == np.sign(data[""].loc[apart, line["panel"]]))
     return float(np.concatenate(right).mean())
 
 

@@ -1,6 +1,6 @@
 """VS against VS + LCT on all 45 pairs of ten classes, with controls, and with longer training."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -17,6 +17,7 @@ from curvewise.paper.experiment import (
     Experiment,
     Measured,
     Reading,
+    columns,
     within,
 )
 from curvewise.paper.measures import LCT, SHIFTED, TITLES, VS, at_two, gain, gains, shifted
@@ -37,35 +38,24 @@ FEWER = "VS has 36 models at tau > 0 to LCT's 48, which alone raises its minimum
 HINDSIGHT = "That tau = 2 is the one to take was seen on these data."
 
 
-def _drawn(pairs: dict[str, tuple[pd.DataFrame, str]], **sheet: Any) -> Any:
-    """Draw statistics of AUC of an arm less those of VS: a dot a pair of classes, seeds averaged.
+def draw_arms(data: Data, parts: Sequence[str] = ("",), **sheet: Any) -> Any:
+    """Draw by how much each arm differs from VS: a dot a pair of classes, seeds averaged.
 
-    `pairs` holds models and the arm by what is written below them.
+    Where LCT is the only arm, it is drawn beside VS without tau = 0 as well.
     """
-    rows = [
-        differences(models, VS, arm)
-        .groupby("task", sort=False)[list(PANELS)]
-        .mean()
-        .assign(method=name)
-        for name, (models, arm) in pairs.items()
-    ]
-    long = pd.concat(rows).rename(columns=PANELS).melt("method", var_name="panel")
-    looks: Any = {"x": "method", "hue": "method", "panel": "panel", "zero": True, "mean": True}
-    return boxes(long, y="value", **looks, **sheet)
-
-
-def draw_pairs(data: Data, **sheet: Any) -> Any:
-    """Draw by how much LCT differs from VS, with and without VS's models at tau = 0."""
-    models = data[""]
-    ways = {f"less {VS}": (models, LCT), f"less {SHIFTED}": (shifted(models), LCT)}
-    return _drawn(ways, ylabel="AUC of LCT", **sheet)
-
-
-def draw_arms(data: Data, parts: tuple[str, ...], **sheet: Any) -> Any:
-    """Draw by how much each arm differs from VS."""
     models = pd.concat([data[part] for part in parts])
     arms = [arm for arm in (LCT, FILM, RANDOM, FOUR) if arm in set(models["method"])]
-    return _drawn({arm: (models, arm) for arm in arms}, ylabel=f"AUC less that of {VS}", **sheet)
+    drawn, ylabel = {arm: (models, arm) for arm in arms}, f"AUC less that of {VS}"
+    if arms == [LCT]:
+        drawn = {f"less {VS}": (models, LCT), f"less {SHIFTED}": (shifted(models), LCT)}
+        ylabel = "AUC of LCT"
+    rows = []
+    for name, (some, arm) in drawn.items():
+        means = differences(some, VS, arm).groupby("task", sort=False)[list(PANELS)].mean()
+        rows.append(means.assign(method=name))
+    long = pd.concat(rows).rename(columns=PANELS).melt("method", var_name="panel")
+    looks: Any = {"x": "method", "hue": "method", "panel": "panel", "zero": True, "mean": True}
+    return boxes(long, y="value", ylabel=ylabel, **looks, **sheet)
 
 
 def pair_table(name: str, source: str, question: str, **others: Any) -> Experiment:
@@ -76,7 +66,7 @@ def pair_table(name: str, source: str, question: str, **others: Any) -> Experime
         name=name,
         question=question,
         sweeps=lambda profile: [profile.spec(name, [f"{source}:pairs"], both())],
-        draw=draw_pairs,
+        draw=draw_arms,
         claims={
             **gains(*order, published=published, unit="pairs"),
             **gains(*order, beside=SHIFTED, where=shifted, unit="pairs"),
@@ -125,11 +115,6 @@ def _collect_controls(reading: Reading) -> Data:
     return {**parts, "repeats": reading.models(f"{CONTROLS}-repeats")[AREAS]}
 
 
-def _control(b: str, a: str, statistic: str) -> dict[str, Claim]:
-    measure = gain(statistic, a=a, b=b, unit="pairs", parts=tuple(PARTS))
-    return {f"{b} has the higher {statistic} AUC than {a}": Claim(measure)}
-
-
 def luck(data: Data, method: str, part: str) -> float:
     """Return the variance of one setting trained again as a share of that over all settings.
 
@@ -149,12 +134,19 @@ CONTROLS_TABLE = Experiment(
     collect=_collect_controls,
     draw=partial(draw_arms, parts=tuple(PARTS)),
     claims={
-        **_control(LCT, VS, "mean"),
-        **_control(LCT, FILM, "mean"),
-        **_control(LCT, FILM, "min"),
-        **_control(LCT, RANDOM, "mean"),
-        **_control(LCT, FOUR, "mean"),
-        **_control(FOUR, VS, "mean"),
+        **{
+            f"{b} has the higher {name} AUC than {a}": Claim(
+                gain(name, a=a, b=b, unit="pairs", parts=tuple(PARTS))
+            )
+            for b, a, name in (
+                (LCT, VS, "mean"),
+                (LCT, FILM, "mean"),
+                (LCT, FILM, "min"),
+                (LCT, RANDOM, "mean"),
+                (LCT, FOUR, "mean"),
+                (FOUR, VS, "mean"),
+            )
+        },
         "Of VS, luck makes less than half of the variance over settings": Claim(
             lambda data: luck(data, VS, "vs"), within(0, 0.5)
         ),
@@ -270,11 +262,6 @@ def _length_sweeps(profile: Profile) -> list[Spec]:
     return [profile.spec(LENGTH, tasks, arms, validation=VALIDATION, **more)]
 
 
-def _collect_lengths(reading: Reading) -> Data:
-    models = reading.models(LENGTH).rename(columns={"recipe.epochs": "epochs"})
-    return {"": models[["task", "method", "epochs", *SETTINGS, "validation_auc", "auc"]]}
-
-
 def _last_step(data: Data, method: str) -> "pd.Series[float]":
     models = data[""][data[""]["method"] == method]
     means = models.pivot_table(index="task", columns="epochs", values="validation_auc")
@@ -302,7 +289,7 @@ EPOCHS_FIGURE = Experiment(
     name=LENGTH,
     question="What does LCT gain as training from raw pixels goes on?",
     sweeps=_length_sweeps,
-    collect=_collect_lengths,
+    collect=columns("task", "method", "epochs", *SETTINGS, "validation_auc", "auc"),
     draw=_draw_lengths,
     claims={
         **_length_gains("shortest"),

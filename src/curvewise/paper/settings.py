@@ -60,6 +60,7 @@ HYPER_DISTRIBUTION = Experiment(
 
 EXPLAINED = "fig-hyper-metrics"
 METRICS = ["auc", "accuracy", "tpr"]  # rates at the threshold t = 0.5
+DRAWN_METRICS = {"auc": "AUC", "tpr": "TPR at t = 0.5"}
 # The second and the seventh of eight values: about one standard deviation to either side, so
 # that these eight settings vary as much as all 512.
 FEW = {name: [values[1], values[6]] for name, values in GRID.items()}
@@ -104,18 +105,15 @@ def variance_table(data: Data) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def _draw_metrics(data: Data, **sheet: Any) -> Any:
-    y = {"auc": "AUC", "tpr": "TPR at t = 0.5"}
-    return fits(data[""].dropna(), x=SETTINGS, y=y, fit=polynomial_fit, **sheet)
-
-
 HYPER_METRICS = Experiment(
     name=EXPLAINED,
     question="How much of AUC, accuracy and TPR do omega, gamma and tau explain, and chance?",
     published=True,
     sweeps=_metric_sweeps,
     collect=_collect_metrics,
-    draw=_draw_metrics,
+    draw=lambda data, **sheet: fits(
+        data[""].dropna(), x=SETTINGS, y=DRAWN_METRICS, fit=polynomial_fit, **sheet
+    ),
     claims={
         "The settings explain less than half of AUC's variance (R2)": Claim(
             lambda data: explained(data, "auc"), within(0, 0.5), "0.11"
