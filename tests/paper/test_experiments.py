@@ -49,7 +49,6 @@ def test_committed_data_are_written_as_they_were_read(name, tmp_path):
 def test_claims_are_judged_by_committed_data(name):
     found = results(EXPERIMENTS[name].claims, committed(name))
     assert set(found["verdict"]) <= {"holds", "partly", "does not hold"}
-    assert found["value"].notna().all()
 
 
 def test_pages_are_what_their_data_say(tmp_path):

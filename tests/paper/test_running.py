@@ -153,14 +153,11 @@ def test_damaged_files_are_one_sentence_and_leave_nothing(ran, tmp_path, name, c
 
 
 def test_data_of_a_record_without_checksums_that_cannot_be_read(ran, tmp_path):
-    folder = tmp_path / "copy"
-    shutil.copytree(ran[0], folder)
-    record = json.loads((folder / "fig-test.json").read_text())
-    del record["sums"]
-    (folder / "fig-test.json").write_text(json.dumps(record))
-    (folder / "fig-test.csv").write_text("a\n1\n")
+    record = json.loads((ran[0] / "fig-test.json").read_text())
+    (tmp_path / "fig-test.json").write_text(json.dumps(record | {"sums": {}}))
+    (tmp_path / "fig-test.csv").write_text("a\n1\n")
     with pytest.raises(InputError, match="cannot be used"):
-        write_page(folder, tmp_path / "page.md")
+        write_page(tmp_path, tmp_path / "page.md")
 
 
 def test_why_runs_failed_is_said(tmp_path):
@@ -210,8 +207,19 @@ def test_profiles_refuse_what_they_do_not_know():
         Profile("desktop")
     with pytest.raises(InputError, match="a sweep must be over one of cifar10"):
         Profile().spec("a", ["digits:8"], both())
-    assert "random weights" in Profile("paper").caption(["dogs-vs-cats"])
-    assert "no result" in Profile("laptop", "tiny").caption(["cifar10:1/2"])
+
+
+@pytest.mark.parametrize(
+    ("profile", "tasks", "told"),
+    [
+        (Profile("paper"), ["dogs-vs-cats"], "ResNeXt50 from random weights"),
+        (Profile("paper", weights="a.pth"), ["melanoma"], "ResNeXt50 from ImageNet weights"),
+        (Profile("laptop", "tiny"), ["cifar10:1/2"], "features, tiny scale: no result"),
+        (Profile(), ["digits:8"], "a network of its own"),
+    ],
+)
+def test_captions_say_what_was_trained(profile, tasks, told):
+    assert profile.caption(tasks).endswith(told)
 
 
 def test_tables_show_what_can_be_read():

@@ -5,7 +5,7 @@ from math import sqrt
 
 import numpy as np
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 from model_frames import area_frame
 from scipy import stats
 
@@ -62,16 +62,6 @@ def test_exchanging_the_methods_exchanges_wins_and_losses():
         assert one.difference == pytest.approx(-other.difference, abs=1e-15)
         assert one.t_test_p == pytest.approx(other.t_test_p)
         assert one.wilcoxon_p == pytest.approx(other.wilcoxon_p)
-
-
-@given(st.lists(st.integers(-8, 8).filter(bool), min_size=3, max_size=8, unique_by=abs))
-@settings(deadline=None, max_examples=40)
-def test_wilcoxon_is_the_count_of_sign_flips(steps):
-    line = means_differing(steps)
-    ranks = stats.rankdata(np.abs(steps))
-    observed = abs(np.dot(np.sign(steps), ranks))
-    flips = [abs(np.dot(signs, ranks)) for signs in product((-1, 1), repeat=len(steps))]
-    assert line.wilcoxon_p == pytest.approx(np.mean([flip >= observed for flip in flips]))
 
 
 def means_differing(steps, **sizes):
@@ -147,17 +137,10 @@ def test_differences_that_are_rounding_errors_are_ties():
 
 def by_all_flips(differences):
     """Go through all signs of the ranks of what differs."""
-    given_ranks = stats.rankdata([abs(d) for d in differences if d != 0])
-    seen = sum(
-        rank for rank, d in zip(given_ranks, [d for d in differences if d], strict=True) if d > 0
-    )
-    middle = sum(given_ranks) / 2
-    as_far = count = 0
-    for signs in product([0, 1], repeat=len(given_ranks)):
-        total = sum(rank for rank, sign in zip(given_ranks, signs, strict=True) if sign)
-        as_far += abs(total - middle) >= abs(seen - middle) - 1e-9
-        count += 1
-    return as_far / count
+    moved = [d for d in differences if d]
+    ranks = stats.rankdata(np.abs(moved))
+    flips = [abs(np.dot(signs, ranks)) for signs in product((-1, 1), repeat=len(moved))]
+    return np.mean([flip >= abs(np.sign(moved) @ ranks) - 1e-9 for flip in flips])
 
 
 @given(st.lists(st.integers(-4, 4), min_size=1, max_size=9))
@@ -182,28 +165,12 @@ def test_ties_among_45_pairs_do_not_make_p_larger_by_orders():
     assert stats.wilcoxon(values, method="approx").pvalue > 1e-9  # what an approximation makes
 
 
-def test_with_many_ties_p_is_near_that_of_drawn_flips():
-    rng = np.random.default_rng(4)
-    values = rng.integers(-3, 5, 60).astype(float)
-    kept = values[values != 0]
-    ranks = stats.rankdata(np.abs(kept))
-    sums = rng.choice([-1, 1], (200_000, len(kept))) @ ranks
-    drawn = np.mean(np.abs(sums) >= abs(np.sign(kept) @ ranks) - 1e-9)
-    error = np.sqrt(drawn * (1 - drawn) / 200_000)
-    assert signed_rank_p(values) == pytest.approx(drawn, abs=4 * error)
-
-
 def test_above_the_limit_p_is_scipys_approximation():
     values = np.random.default_rng(1).normal(0.1, size=MOST_EXACT + 1)
     assert signed_rank_p(values) == pytest.approx(stats.wilcoxon(values).pvalue)
     assert signed_rank_p(-values[:-1]) == pytest.approx(
         stats.wilcoxon(values[:-1], method="exact").pvalue
     )
-
-
-def test_one_difference_and_none():
-    assert signed_rank_p(np.array([0.5])) == 1.0
-    assert signed_rank_p(np.zeros(4)) == 1.0
 
 
 @given(st.lists(st.floats(0, 1) | st.just(float("nan")), max_size=9))

@@ -49,15 +49,6 @@ def test_the_variance_is_that_of_a_quadruple_loop(classes, seed):
     assert (found.low, found.high) == pytest.approx(tuple(ends))
 
 
-@given(st.lists(st.floats(-1, 1), min_size=3, max_size=12).filter(lambda d: np.ptp(d) > 1e-3))
-@settings(deadline=None)
-def test_pairs_that_share_nothing_are_independent(differences):
-    pairs = [(2 * k, 2 * k + 1) for k in range(len(differences))]
-    assert dyadic_test(differences, pairs).p == pytest.approx(
-        stats.ttest_1samp(differences, 0).pvalue
-    )
-
-
 def test_pure_class_effects_are_tested_as_so_many_classes():
     effects = np.random.default_rng(0).normal(0.3, 1, 10)
     differences = [effects[i] + effects[j] for i, j in ALL_PAIRS]

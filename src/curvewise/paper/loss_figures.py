@@ -113,11 +113,6 @@ def sides(data: Data) -> float:
     return float(np.concatenate(right).mean())
 
 
-def _score_at_two(data: Data) -> float:
-    rows = data["lines"]
-    return float(expit(rows.loc[rows["tau"] == 2, "intercept"].iloc[0]))
-
-
 TAU_SHIFTS = {
     "tau shifts the break-even line by tau log(beta) (largest relative error)": off(
         "tau", "intercept", lambda row: row.tau * log(row.beta), "tau log(beta)"
@@ -138,7 +133,9 @@ BREAK_EVEN_TAU = Experiment(
     claims={
         **TAU_SHIFTS,
         "At tau = 2 the softmax score on the line is 0.99": Claim(
-            _score_at_two, within(0.985, 0.995), "0.99"
+            lambda data: float(expit(data["lines"].set_index("panel")["intercept"]["tau = 2"])),
+            within(0.985, 0.995),
+            "0.99",
         ),
         **PARTS,
     },

@@ -268,13 +268,11 @@ def _last_step(data: Data, method: str) -> "pd.Series[float]":
     return means.iloc[:, -1] - means.iloc[:, -2]
 
 
-def _length_gains(end: str, beside: str = VS) -> dict[str, Claim]:
+def _length_gains(end: str, when: str, beside: str = VS) -> dict[str, Claim]:
     def where(models: pd.DataFrame) -> pd.DataFrame:
-        ends = models["epochs"].agg("max" if end == "longest" else "min")
-        rows = models[models["epochs"] == ends].assign(beta=100.0, seed=0)
-        return shifted(rows) if beside == SHIFTED else rows
+        ended = models[models["epochs"] == models["epochs"].agg(end)].assign(beta=100.0, seed=0)
+        return shifted(ended) if beside == SHIFTED else ended
 
-    when = f"after the {end} training"
     return gains("mean", "min", beside=beside, where=where, when=when, unit="pairs")
 
 
@@ -292,10 +290,10 @@ EPOCHS_FIGURE = Experiment(
     collect=columns("task", "method", "epochs", *SETTINGS, "validation_auc", "auc"),
     draw=_draw_lengths,
     claims={
-        **_length_gains("shortest"),
-        **_length_gains("longest"),
-        **_length_gains("shortest", SHIFTED),
-        **_length_gains("longest", SHIFTED),
+        **_length_gains("min", "after the shortest training"),
+        **_length_gains("max", "after the longest training"),
+        **_length_gains("min", "after the shortest training", SHIFTED),
+        **_length_gains("max", "after the longest training", SHIFTED),
         **flat_claims("over the last step", _last_step),
     },
     caveats=(
