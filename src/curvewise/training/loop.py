@@ -201,7 +201,8 @@ class Run(Steps):
         self.model.load_state_dict(state.model)
         self.module.load_state_dict(state.objective)
         self.optimizer.load_state_dict(state.optimizer)
-        self.average = state.average
+        if state.average is not None:  # of a file it is on the CPU
+            self.average = {name: value.to(self.device) for name, value in state.average.items()}
         self.generator.set_state(state.augment_generator)
         torch.set_rng_state(state.global_generator)
         self.compiled, self.step = state.compiled, state.step
