@@ -91,23 +91,16 @@ UNKNOWN = (
     "other data, so --all-rows may take all 300\n"
 )
 SAMPLES = "curvewise: warning: with --seed 8 samples that the model was trained on may be among"
-NEW = (
-    "curvewise: measured on 8 samples, the test part of folder:new; the model was trained on other"
-)
+NEW = "curvewise: measured on 8 samples, the test part of folder:new; the model was trained on o"
 # A source, options, what is measured, and what is said of it.
 MEASURED = [
     ("table:people.csv", [], "test samples", ""),
-    (
-        "table:people.csv",
-        ["--all-rows"],
-        "samples, all rows",
-        TOLD.format("--all-rows", "people.csv"),
-    ),
-    ("table:copy.csv", ["--seed", 8], "test samples", TOLD.format("--seed 8", "copy.csv")),
+    ("table:copy.csv", ["--all-rows"], "all rows", TOLD.format("--all-rows", "copy.csv")),
+    ("table:people.csv", ["--seed", 8], "test samples", TOLD.format("--seed 8", "people.csv")),
     ("table:new.csv", ["--json"], "", UNKNOWN.format(7)),
     ("table:new.csv", ["--seed", 8], "test samples", UNKNOWN.format(8)),
-    ("table:new.csv", ["--all-rows"], "samples, all rows", ""),
-    ("table:few.csv", ["--all-rows"], "samples, all rows", ""),
+    ("table:new.csv", ["--all-rows"], "all rows", ""),
+    ("table:few.csv", ["--all-rows"], "all rows", ""),
     ("folder:parts", [], "test samples", ""),
     ("folder:parts", ["--seed", 8], "test samples", SAMPLES),
     ("folder:new", [], "test samples", NEW),

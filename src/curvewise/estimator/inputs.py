@@ -277,9 +277,6 @@ def held_out(y: Codes, folds: int, seed: int, groups: Array | None = None) -> Co
 
     A class of one row (or group) cannot be left out, for then nothing of it is left: there are
     as many folds as the rarest class has rows, or none.
-
-    >>> np.bincount(held_out(np.array([0] * 9 + [1] * 3), 6, seed=0)).tolist()
-    [4, 4, 4]
     """
     rows = np.arange(len(y)) if groups is None else groups
     classes = np.unique(y)

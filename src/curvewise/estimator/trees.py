@@ -31,11 +31,7 @@ SPLITS = {
 
 
 def trees_for(n: int, wanted: int) -> int:
-    """Return how many trees are grown on n rows: at most 1,000,000 / n, none above 20,000 rows.
-
-    >>> [trees_for(n, 300) for n in (1000, 5000, 20_000, 20_001)]
-    [300, 200, 50, 0]
-    """
+    """Return how many trees are grown on n rows: at most 1,000,000 / n, none above 20,000 rows."""
     return min(wanted, BUDGET // n) if n <= MOST_ROWS else 0
 
 
@@ -89,12 +85,9 @@ class Trees:
         """
         if "trees.count" not in tensors:
             return None
-        parts = {
-            name.removeprefix("trees."): tensor.numpy()
-            for name, tensor in tensors.items()
-            if name.startswith("trees.")
-        }
-        complete = {*SPLITS, "value", "weight", "out_of_fold"} <= set(parts)
+        names = [*SPLITS, "value", "count", "weight", "out_of_fold"]
+        complete = {f"trees.{name}" for name in names} <= tensors.keys()
+        parts = {name: tensors[f"trees.{name}"].numpy() for name in names} if complete else {}
         whole = complete and _whole(parts, n_features)
         require(whole, "the trees of a model must be whole, got nodes that lead astray")
         ends = np.cumsum(parts["count"])
@@ -110,9 +103,8 @@ def _whole(parts: Mapping[str, Array], n_features: int) -> bool:
     """Tell whether every node's children come after it and stay within its tree."""
     count, value = parts["count"], parts["value"]
     lengths = {parts[name].shape for name in SPLITS} | {value.shape[:1]}
-    if value.ndim != 2 or not count.size or count.ndim != 1 or lengths != {(count.sum(),)}:
-        return False
-    if count.min() < 1:
+    shaped = value.ndim == 2 and count.ndim == 1 and count.size and lengths == {(count.sum(),)}
+    if not shaped or count.min() < 1:
         return False
     left, right, feature = parts["left_child"], parts["right_child"], parts["feature"]
     place = np.arange(len(left)) - np.repeat(np.cumsum(count) - count, count)  # within its tree

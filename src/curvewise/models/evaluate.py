@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -161,8 +162,11 @@ def _table_part(
         raise InputError(f"--group must be a column of {file.name}, got {group!r}{near}")
     x = encoder.transform(frame)
     groups = None if group is None else group_names(frame[group])
-    digest = model.record.get("test_digest")  # None: not known
-    trained_on = digest is not None and digest == _test_digest(x, y, trained_seed, groups)
+    digest, trained_on = model.record.get("test_digest"), False  # None: not known
+    # Training by the model's seed would have tested on the same rows; few were never split.
+    with suppress(InputError), warnings.catch_warnings(action="ignore"):
+        _, rows = split_rows(y, seed=trained_seed, groups=groups)
+        trained_on = digest == arrays_digest(x[rows], y[rows])
     if trained_on and (all_rows or seed != trained_seed):
         option = "--all-rows" if all_rows else f"--seed {seed}"
         warnings.warn(
@@ -178,19 +182,6 @@ def _table_part(
         f"was trained on other data, so --all-rows may take all {len(y)}"
     )
     return MeasuredPart(x[rows], y[rows], "" if trained_on or digest is None else note)
-
-
-def _test_digest(
-    x: NDArray[Any], y: NDArray[np.int64], seed: int, groups: NDArray[Any] | None
-) -> str | None:
-    """Return the digest of the test part that training by this seed would have made of rows."""
-    try:
-        with warnings.catch_warnings():  # of few members of a class
-            warnings.simplefilter("ignore")
-            _, rows = split_rows(y, seed=seed, groups=groups)
-    except InputError:  # so few that they cannot be split, and never were
-        return None
-    return arrays_digest(x[rows], y[rows])
 
 
 def labelled_table(

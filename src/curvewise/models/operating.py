@@ -114,20 +114,12 @@ def short_threshold(threshold: float) -> float:
 
 
 def threshold_text(threshold: float) -> str:
-    """Return a threshold for people, with all the digits that its calls need.
-
-    >>> threshold_text(2.0), threshold_text(float(np.float32(6.8610935)))
-    ('2', '6.8610935')
-    """
+    """Return a threshold for people, with all the digits that its calls need: '6.8610935', '2'."""
     return repr(short_threshold(threshold)).removesuffix(".0")
 
 
 def rule_text(rule: dict[str, float]) -> str:
-    """Return a rule for people.
-
-    >>> rule_text({"max_fpr": 0.05})
-    'FPR at most 0.05'
-    """
+    """Return a rule for people: 'FPR at most 0.05'."""
     return " and ".join(f"{RULES[name]} {value:g}" for name, value in rule.items())
 
 

@@ -35,11 +35,7 @@ class Outcome:
 
 
 def read_family(omega: str, gamma: str, tau: str, reduction: str) -> LossFamily:
-    """Return a family from texts: "0.5" is a number, "0:3:0.33" a density (low:high:height).
-
-    >>> read_family("0.5", "0.2", "0:3:0.33", "mean").drawn
-    ('tau',)
-    """
+    """Return a family from texts: "0.5" is a number, "0:3:0.33" a density (low:high:height)."""
     require_choice("--reduction", reduction, MEANS)
     texts = {"omega": omega, "gamma": gamma, "tau": tau}
     settings = {name: parse_setting(name, text) for name, text in texts.items()}
