@@ -9,6 +9,7 @@ from html.parser import HTMLParser
 import pytest
 
 from curvewise.base.errors import InputError
+from curvewise.figures.sheets import COLORS
 from curvewise.report import page
 from curvewise.report.page import page_html, write_page
 from page_samples import page_input, page_models
@@ -48,6 +49,11 @@ def read():
     reader = Reader()
     reader.feed(page_html(given))
     return reader
+
+
+def test_the_page_has_the_colours_of_the_figures(read):
+    line = f"const COLORS = {json.dumps(COLORS)};"
+    assert any(line in script for script in read.scripts)
 
 
 def test_texts_from_data_stay_texts(read):

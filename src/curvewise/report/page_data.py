@@ -14,7 +14,6 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from curvewise.base.machine import VERSION
-from curvewise.figures.sheets import COLORS
 from curvewise.report.page_answer import (
     answer,
     class_counts,
@@ -100,7 +99,6 @@ def page_data(page: Page) -> dict[str, Any]:
         "task": page.task,
         "classes": list(page.class_names),
         "methods": labels.tolist(),
-        "colors": list(COLORS),
         "groups": [_group(page, models, number) for number in range(len(betas))],
         "models": rows,
         "corners": packed_corners(curves),

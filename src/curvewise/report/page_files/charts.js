@@ -10,7 +10,10 @@ function cssColor(name) {
   return getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
 }
 
-// The colours of the static figures; on a dark ground lighter, so that they keep their contrast.
+// The colours of the static figures, whose test holds them to these.
+const COLORS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000"];
+
+// On a dark ground colours are lighter, so that they keep their contrast.
 function themed(color) {
   if (document.documentElement.dataset.theme !== "dark") return color;
   if (color === "#000000") return "#e8ebef";
@@ -18,7 +21,7 @@ function themed(color) {
   return `#${[1, 3, 5].map((start) => part(start).toString(16).padStart(2, "0")).join("")}`;
 }
 
-const methodColor = (data, method) => themed(data.colors[method % data.colors.length]);
+const methodColor = (method) => themed(COLORS[method % COLORS.length]);
 
 function faded(color, opacity) {
   const part = (start) => parseInt(color.slice(start, start + 2), 16);
@@ -88,7 +91,7 @@ const drawnRate = (state, fpr) => (state.scale === "log" ? Math.max(fpr, lowestR
 function bandTraces(state, bands, x, curved) {
   const traces = [];
   for (const band of bands.filter((each) => each.group === state.group)) {
-    const color = methodColor(state.data, band.method);
+    const color = methodColor(band.method);
     const name = literal(state.data.methods[band.method]);
     const range = state.band === "range";
     const low = range ? band.low : band.mean.map((mean, i) => Math.max(0, mean - band.std[i]));
@@ -124,7 +127,7 @@ function everyCurve(state) {
     return {
       x, y, customdata, mode: "lines", name: `${literal(name)}, each`,
       hovertemplate: "%{customdata.name}<br>TPR %{y:.2%}, FPR %{x:.3%}<extra></extra>",
-      line: { width: 0.8, color: faded(methodColor(state.data, method), 0.45) },
+      line: { width: 0.8, color: faded(methodColor(method), 0.45) },
     };
   }).filter((trace) => trace.x.length);
 }
@@ -181,7 +184,7 @@ function drawSpread(state) {
   const several = data.groups.length > 1;
   const traces = data.methods.map((name, method) => {
     const own = data.models.filter((model) => model.method === method);
-    const color = methodColor(data, method);
+    const color = methodColor(method);
     const selected = own.findIndex((model) => model.index === state.model);
     return {
       type: "box", name: literal(name), y: own.map((model) => model.auc), boxpoints: "all", jitter: 0.7, pointpos: 0,

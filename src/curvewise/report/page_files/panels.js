@@ -71,7 +71,7 @@ function drawPanels(state) {
   const container = byId("panels");
   for (const old of container.querySelectorAll(".chart")) Plotly.purge(old);
   container.replaceChildren(...own.map((_, i) => element("figure", {}, element("div", { class: "chart", id: `panel-${i}` }))));
-  const color = methodColor(data, method);
+  const color = methodColor(method);
   own.forEach((panel, i) => {
     const fit = panel.fits[metric];
     const models = panel.models.map((index) => data.models[index]);
