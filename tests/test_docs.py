@@ -40,6 +40,15 @@ def test_the_reference_has_every_public_name_once_from_where_it_lives():
     assert sorted(told) == sorted(f"{HOMES[name]}.{name}" for name in public)
 
 
+def test_the_modules_that_pages_name_exist():
+    text = "".join(page.read_text() for page in DOCS.rglob("*.md"))
+    named = re.findall(r"`((?:\w+/)+\w+\.(?:py|js))`", text)
+    assert len(named) > 30
+    folders = (ROOT, ROOT / "src" / "curvewise")
+    lost = {name for name in named if not any((folder / name).is_file() for folder in folders)}
+    assert lost == set()
+
+
 @pytest.fixture(scope="module")
 def site(tmp_path_factory):
     folder = tmp_path_factory.mktemp("site")
