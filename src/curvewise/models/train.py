@@ -18,7 +18,7 @@ from curvewise.models import METRICS, MODEL, RUN, STATE
 from curvewise.models.evaluate import Evaluation, evaluate
 from curvewise.models.operating import remember_test
 from curvewise.models.saving import load_state, save, save_state
-from curvewise.training.loop import Progress, TrainingState, fit
+from curvewise.training.loop import Fitted, Progress, TrainingState, fit
 from curvewise.training.model import Model, NetworkSpec
 from curvewise.training.recipe import Recipe
 
@@ -124,21 +124,9 @@ def train(
         class_counts=fitted.class_counts,
         normalization=scale,
         preprocessing=task.details,
-        record={
-            "task": task.name,
-            "data_fingerprint": task.fingerprint,
-            "beta": task.beta,
-            "epoch_losses": fitted.epoch_losses,
-            "steps": fitted.steps,
-            "seconds": fitted.seconds,
-            "compiled": fitted.compiled,
-            "date": f"{date.today()}",
-            "versions": versions(),
-            "not_loaded": untouched,
-            "seed": seed,
-            "test_digest": test_digest,
-            "measured_on": "test part" if validation is None else "validation part",
-        },
+        record=_record(task, fitted)
+        | {"not_loaded": untouched, "seed": seed, "test_digest": test_digest}
+        | {"measured_on": "test part" if validation is None else "validation part"},
     )
     test = evaluate(model, task.x_test, task.y_test, rule=rule)
     remember_test(model, test, rule)
@@ -147,6 +135,20 @@ def train(
     for kept in (STATE, RUN):
         (folder / kept).unlink(missing_ok=True)
     return Outcome(fitted.steps, model, test)
+
+
+def _record(task: Task, fitted: Fitted) -> dict[str, Any]:
+    return {
+        "task": task.name,
+        "data_fingerprint": task.fingerprint,
+        "beta": task.beta,
+        "epoch_losses": fitted.epoch_losses,
+        "steps": fitted.steps,
+        "seconds": fitted.seconds,
+        "compiled": fitted.compiled,
+        "date": f"{date.today()}",
+        "versions": versions(),
+    }
 
 
 @contextmanager
