@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 import curvewise as cw
-from curvewise.losses.baselines import glmc_loss
+from curvewise.losses.glmc import glmc_loss
 from curvewise.losses.landscape import loss_landscape
 from curvewise.losses.registry import make_objective, normal_settings, parse_setting
 from curvewise.networks.architectures import MLP, ResNetCifar, SmallCNN

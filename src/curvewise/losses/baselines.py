@@ -116,53 +116,6 @@ def auc_margin_loss(
     return _mean(spread + 2 * dual * gap - p * (1 - p) * dual**2, sample_weight)
 
 
-def glmc_loss(
-    logits: Tensor,
-    rebalanced: Tensor,
-    projected: Tensor,
-    predicted: Tensor,
-    target: Tensor,
-    *,
-    share: Tensor,
-    class_counts: Sequence[float],
-    progress: float,
-    power: float = 1.0,
-    consistency: float = 10.0,
-) -> Tensor:
-    r"""Global and local mixture consistency (GLMC), the mean over n samples of
-
-    .. math::
-        \sum_{v \in \{g, l\}} \sum_c p^v_c \big(-\alpha \log\sigma_c(z^v)
-        - (1-\alpha) w_c \log\sigma_c(\tilde z^v)\big)
-        - \gamma \big(\cos(u^g, h^l) + \cos(u^l, h^g)\big)
-
-    of two views, a MixUp (g) and a CutMix (l) of the samples with partners, which a sampler that
-    favours rare classes draws. `target` (2, n) has the labels y of the samples and y' of the
-    partners, `share` (2,) the share s of the samples in each view:
-    :math:`p^v = s_v e_y + (1 - s_v) e_{y'}`. z and :math:`\tilde z` are the `logits` and
-    `rebalanced` logits (2, n, C) of two heads, of which the second is the one that predicts; h and
-    u, (2, n, D), are the features `projected`, which get no gradient, and `predicted` from them.
-    Weights are :math:`w_c = C n_c^{-k} / \sum_j n_j^{-k}` with k = `power`, gamma is `consistency`,
-    and :math:`\alpha = 1 - t^2` falls with the `progress` t in [0, 1] of the run. Du et al. 2023,
-    arXiv 2305.08661; scales and defaults as in the code of its authors.
-
-    It is no `Objective`: those see neither the inputs, to mix them, nor how far a run is.
-    """  # noqa: D400 (the sentence ends in the formula)
-    alpha = 1 - require_number("progress", progress, 0, 1) ** 2
-    require_number("consistency", consistency, 0)
-    counts = torch.tensor(check_class_counts(class_counts), dtype=torch.float64)
-    weights = counts ** -require_number("power", power, 0)
-    weights = (len(counts) * weights / weights.sum()).to(logits)
-    share = share.to(logits)[:, None, None]
-    own, partner = F.one_hot(target.long(), len(counts)).to(logits)
-    mixed = share * own + (1 - share) * partner
-    plain = (mixed * F.log_softmax(logits, dim=-1)).sum(-1)
-    balanced = (weights * mixed * F.log_softmax(rebalanced, dim=-1)).sum(-1)
-    agreement = F.cosine_similarity(predicted, projected.detach().flip(0), dim=-1)
-    views: Tensor = alpha * plain + (1 - alpha) * balanced + consistency * agreement
-    return -views.sum(0).mean()
-
-
 class FixedObjective(nn.Module, ABC):
     """An `Objective` that draws nothing."""
 

@@ -17,6 +17,7 @@ from curvewise.base.errors import InputError, did_you_mean, require, require_cho
 from curvewise.losses.baselines import AUCMarginLoss, FocalLoss, LDAMLoss
 from curvewise.losses.factors import check_class_counts
 from curvewise.losses.family import LinearDensity, LossFamily, Objective, require_setting
+from curvewise.losses.glmc import GLMCLoss
 
 Setting = float | str  # a number, or a density as a text
 Grid = Mapping[str, tuple[Setting, ...]]
@@ -98,6 +99,7 @@ METHODS = {
         Method("logit-adjustment", "logit adjustment", {"tau": 1.0}),
         Method("vs", "VS", FAMILY, paper=PAPER_FIXED),
         Method("lct", "VS + LCT", FAMILY, draws=True, film=True, paper=PAPER_DRAWN),
+        Method("glmc", "GLMC", {"power": 1.0, "consistency": 10.0}, GLMCLoss),
         Method("auc-margin", "AUC margin", {"margin": 1.0}, AUCMarginLoss),
         Method(
             "constant-film", "VS, constant FiLM", FAMILY, ConstantFilm, film=True, paper=PAPER_FIXED

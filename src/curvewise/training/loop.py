@@ -57,6 +57,10 @@ class TrainingState:
     recipe: dict[str, Any]
 
 
+Forward = Callable[[], Any]
+LossOf = Callable[[Any], Tensor]
+
+
 @dataclass(frozen=True)
 class Progress:
     """Where a run is; `state()` captures it for resuming."""
@@ -169,6 +173,9 @@ class Run(Steps):
     ) -> None:
         self.objective = objective
         self.model = conditioned(network, objective, recipe).to(data.samples.device)
+        self.mixes = hasattr(objective, "attach")  # GLMC: samples with partners
+        if self.mixes:
+            self._attach(data, recipe)
         # What of the objective is kept in a state: nothing, if it is no module.
         self.module = objective if isinstance(objective, nn.Module) else nn.Module()
         self.module.to(data.samples.device)
@@ -184,6 +191,14 @@ class Run(Steps):
         if recipe.compile == "auto" and self.convolutions:
             self.compiled = is_long(self.model, data.samples, recipe, self.steps)
         self.forward: Callable[[Tensor, Tensor], Tensor] = self.model
+
+    def _attach(self, data: TrainingData, recipe: Recipe) -> None:
+        plain = data.weight is None and not recipe.label_smoothing
+        name = type(self.objective).__name__
+        require(plain, f"{name} takes neither sample weights nor label smoothing, got one of them")
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seeded(recipe.seed_weights, 2).initial_seed())
+            self.objective.attach(self.model.linear)  # type: ignore[attr-defined]
 
     def start(self, state: TrainingState | None) -> None:
         """Seed the global generator, or go to where a state was captured, with the same recipe."""
@@ -247,11 +262,11 @@ class Run(Steps):
         rate = learning_rate(self.recipe, self.step, self.steps, self.per_epoch)
         for group in self.optimizer.param_groups:
             group["lr"] = rate
-        x = self.batch(rows)
-        if self.convolutions:
-            x = x.contiguous(memory_format=torch.channels_last)
-        lam = self.lam[place if self.recipe.draw == "sample" else place.start]
-        closure: Any = self._closure(x, rows.to(self.device), lam)
+        if self.mixes:
+            closure: Any = self._closure(*self._mixed(rows))
+        else:
+            lam = self.lam[place if self.recipe.draw == "sample" else place.start]
+            closure = self._closure(*self._drawn(self._laid_out(self.batch(rows)), rows, lam))
         loss: float = self.optimizer.step(closure).item()
         if not isfinite(loss):
             raise DivergedError(self.divergence(loss, rate, self.objective))
@@ -261,29 +276,66 @@ class Run(Steps):
             self.loss_sum = 0.0
         return loss
 
-    def _closure(self, x: Tensor, rows: Tensor, lam: Tensor) -> Callable[[], Tensor]:
-        """Return what computes loss and gradients of a batch, which SAM calls twice.
+    def _laid_out(self, x: Tensor) -> Tensor:
+        return x.contiguous(memory_format=torch.channels_last) if self.convolutions else x
 
-        BatchNorm's running statistics see the first pass only: the second is at other weights.
-        """
-        recipe, y, passes = self.recipe, self.data.labels[rows], count()
+    def _drawn(self, x: Tensor, rows: Tensor, lam: Tensor) -> tuple[Forward, LossOf]:
+        """Return forward and loss of a batch at the lambda that was drawn for it."""
+        rows = rows.to(self.device)
+        recipe, y = self.recipe, self.data.labels[rows]
         options: dict[str, Any] = {"class_counts": self.data.class_counts}
         if self.sample_weight is not None:  # else objectives that know of no weights do as well
             options["sample_weight"] = self.sample_weight[rows]
 
-        def closure() -> Tensor:
-            self.optimizer.zero_grad()
-            with (
-                torch.autocast(x.device.type, torch.bfloat16, recipe.precision == "bfloat16"),
-                frozen_statistics(self.model, next(passes) > 0),
-            ):
-                logits = self.forward(x, lam)
-            loss = smoothed(
+        def loss_of(logits: Tensor) -> Tensor:
+            return smoothed(
                 lambda labels: self.objective.loss(logits, labels, lam, **options),
                 y,
                 logits.shape[-1],
                 recipe.label_smoothing,
             )
+
+        return lambda: self.forward(x, lam), loss_of
+
+    def _mixed(self, rows: Tensor) -> tuple[Forward, LossOf]:
+        """Return forward and loss of a batch that is mixed with partners, in two views."""
+        objective: Any = self.objective
+        generator = seeded(self.recipe.seed_order, (3 << 32) + self.step)
+        labels = self.data.labels
+        partners = objective.partners(labels.cpu(), len(rows), generator)
+        own, others = ([self.batch(part) for _ in range(2)] for part in (rows, partners))
+        views, share = objective.views(own, others, generator)
+        target = torch.stack([labels[rows], labels[partners]])
+        progress, shape = self.step / self.steps, views.shape[:2]
+        x = self._laid_out(views.flatten(0, 1))
+
+        def forward() -> tuple[Tensor, Tensor]:
+            features = self.model.features(x)
+            logits = self.model.head(features)
+            return features.reshape(*shape, -1), logits.reshape(*shape, -1)
+
+        def loss_of(out: tuple[Tensor, Tensor]) -> Tensor:
+            options = {"progress": progress, "class_counts": self.data.class_counts}
+            loss: Tensor = objective.mixed_loss(*out, target, share=share, **options)
+            return loss
+
+        return forward, loss_of
+
+    def _closure(self, forward: Forward, loss_of: LossOf) -> Callable[[], Tensor]:
+        """Return what computes loss and gradients of a batch, which SAM calls twice.
+
+        BatchNorm's running statistics see the first pass only: the second is at other weights.
+        """
+        recipe, passes = self.recipe, count()
+
+        def closure() -> Tensor:
+            self.optimizer.zero_grad()
+            with (
+                torch.autocast(self.device.type, torch.bfloat16, recipe.precision == "bfloat16"),
+                frozen_statistics(self.model, next(passes) > 0),
+            ):
+                out = forward()
+            loss = loss_of(out)
             loss.backward()  # type: ignore[no-untyped-call]
             if recipe.clip_norm is not None:
                 nn.utils.clip_grad_norm_(self.parameters, recipe.clip_norm)

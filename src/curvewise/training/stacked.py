@@ -102,6 +102,8 @@ def fit_stacked(
         for family, own in zip(families, recipes, strict=True)
     ]
     size, how = choose_chunk(members[0].network, k, recipes[0], chunk)
+    if hasattr(families[0], "attach"):
+        size, how = 0, "one by one: the loss mixes samples and has layers of its own"
     fractions = [require_open("each of snapshots", value, 0, 1) for value in snapshots]
     require(fractions == sorted(set(fractions)), f"snapshots must increase, got {fractions}")
     device = choose_device(recipes[0].device)
