@@ -3,7 +3,7 @@
 Losses
     `vs_loss`, `VSLoss`: the vector-scaling loss; `break_even`, `calibrated_log_odds`,
     `calibrated_probability`: what training with it does to logits; `FocalLoss`, `LDAMLoss`,
-    `AUCMarginLoss`: peers.
+    `GLMCLoss`, `AUCMarginLoss`: peers.
 Training over a family of losses
     `LossFamily`, `LinearDensity`: what is fixed and what is drawn; `FiLM`, `condition`: a network
     that knows what was drawn; `SAM`: sharpness-aware minimisation.

@@ -31,6 +31,10 @@ from curvewise.losses.family import (
     LossFamily as LossFamily,
     Objective as Objective,
 )
+from curvewise.losses.glmc import (
+    GLMCLoss as GLMCLoss,
+    glmc_loss as glmc_loss,
+)
 from curvewise.losses.landscape import (
     BreakEven as BreakEven,
     break_even as break_even,
