@@ -162,6 +162,7 @@ PARAMETERS = [
     (film, "init", "identiy", "did you mean 'identity'"),
     (film, "lambda_ranges", [(1.0, 1.0)], "pairs (low, high > low), got [(1.0, 1.0)]"),
     (conditioned, "at", "logit", "did you mean 'logits'"),
+    (partial(cw.condition, NETWORK), "family", "tau"),
     (conditioned, "layer", "00", "got '00'; did you mean '0'"),
     *((partial(MLP, 6), "hidden", hidden) for hidden in (64, "64")),
     (partial(MLP, 6), "hidden", (8, 0), "got 0"),

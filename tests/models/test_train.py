@@ -60,6 +60,14 @@ def test_a_finished_run_leaves_model_metrics_and_figure(tmp_path):
     assert written["chosen_on_these_data"]["fpr"] <= 0.1
 
 
+@pytest.mark.parametrize("rule", [{"max_fpr": 2.0}, {"min_tpr": -0.1}, {"cost_ratio": -4.0}])
+def test_a_rule_that_cannot_be_is_refused_before_training(rule, tmp_path):
+    (name,) = rule
+    with pytest.raises(cw.InputError, match=name):
+        train(TASK, FAMILY, QUICK, tmp_path / "a", rule=rule, on_progress=pytest.fail)
+    assert not (tmp_path / "a").exists()
+
+
 def test_a_stopped_run_keeps_state_and_what_it_is_of(tmp_path):
     outcome = stopped(tmp_path / "run")
     assert (outcome.steps, outcome.model, outcome.test) == (2, None, None)

@@ -100,11 +100,11 @@ def train(
             f"curvewise: stopped after {outcome.steps} steps; go on with --resume", file=sys.stderr
         )
         raise typer.Exit(130)
-    draw_roc(outcome.test, task.name, out)
-    samples = "test samples" if validation is None else "validation samples"
+    part = "test" if validation is None else "validation"
+    draw_roc(outcome.test, task.name, out, part)
     used = "the threshold chosen on these data" if rule else "0 as threshold (see --max-fpr)"
     text = f"model, metrics and figure are in {out}, and predict uses {used}"
-    shown = evaluation_table(outcome.test, task.name, samples)
+    shown = evaluation_table(outcome.test, task.name, f"{part} samples")
     tell(as_json, outcome.test.numbers, shown, text)
 
 
@@ -223,13 +223,13 @@ def model_file(place: Path) -> Path:
     return place / MODEL if place.is_dir() else place
 
 
-def draw_roc(measured: "Evaluation", title: str, folder: Path) -> None:
-    """Draw the ROC curve with the chosen or given operating point as roc.png."""
+def draw_roc(measured: "Evaluation", title: str, folder: Path, part: str = "test") -> None:
+    """Draw the ROC curve of a part with the chosen or given operating point as roc.png."""
     from curvewise.figures.curves import plot_roc
     from curvewise.figures.sheets import new_axes, save
 
     axes = new_axes(bare=True)
-    plot_roc({"test": measured.curve}, points=[measured.point], title=title, ax=axes)
+    plot_roc({part: measured.curve}, points=[measured.point], title=title, ax=axes)
     save(axes, folder / "roc.png")
 
 

@@ -18,6 +18,7 @@ from curvewise.models import METRICS, MODEL, RUN, STATE
 from curvewise.models.evaluate import Evaluation, evaluate
 from curvewise.models.operating import remember_test
 from curvewise.models.saving import load_state, save, save_state
+from curvewise.roc.operating import require_rule
 from curvewise.training.loop import Fitted, Progress, TrainingState, fit
 from curvewise.training.model import Model, NetworkSpec
 from curvewise.training.recipe import Recipe
@@ -74,6 +75,8 @@ def train(
     """
     images = recipe.augment == "none" or task.kind == "image"
     require(images, f"augment = {recipe.augment} needs images, got {task.name}")
+    if rule:  # before the training, not after it
+        require_rule(**rule)
     test_digest = task.test_digest
     if validation is not None:
         task = task.with_validation(validation, seed=seed or 0)

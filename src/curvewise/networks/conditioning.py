@@ -218,6 +218,8 @@ def condition(
     torch.Size([5, 2])
     """
     require_type("network", network, nn.Module)
+    drawing = hasattr(family, "drawn")
+    require(drawing, f"family must be a LossFamily or another objective, got {family!r}")
     require_choice("at", at, ("penultimate", "logits", "both"))
     name = layer if layer is not None else find_last_linear(network)
     linears = {

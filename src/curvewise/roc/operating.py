@@ -101,6 +101,15 @@ def choose_operating_point(
     return replace(point, confidence=confidence, note=note)
 
 
+def require_rule(**rule: float | None) -> None:
+    """Raise `InputError` unless one rule is given, with a value that it may have.
+
+    >>> require_rule(max_fpr=0.05, min_tpr=None)
+    """
+    name = require_one_of(**rule)
+    require_number(name, rule[name] or 0.0, 0, inf if name == "cost_ratio" else 1)
+
+
 def threshold_by_rule(
     curve: RocCurve,
     *,
@@ -117,18 +126,16 @@ def threshold_by_rule(
     >>> threshold_by_rule(curve, min_tpr=0.9)
     0.35
     """
+    require_rule(max_fpr=max_fpr, min_tpr=min_tpr, cost_ratio=cost_ratio)
     # The first index among equals is the highest threshold.
     if max_fpr is not None:
-        require_number("max_fpr", max_fpr, 0, 1)
         allowed = int(np.searchsorted(curve.fpr, max_fpr, side="right"))
         index = int(np.argmax(curve.tpr[:allowed]))
     elif min_tpr is not None:
-        require_number("min_tpr", min_tpr, 0, 1)
         index = int(np.searchsorted(curve.tpr, min_tpr, side="left"))
         index += int(np.argmax(curve.tpr[index:][curve.fpr[index:] == curve.fpr[index]]))
     else:
         assert cost_ratio is not None
-        require_number("cost_ratio", cost_ratio, 0)
         cost = cost_ratio * prevalence * (1 - curve.tpr) + (1 - prevalence) * curve.fpr
         index = int(np.argmin(cost))
     return float(curve.thresholds[index])
