@@ -150,9 +150,10 @@ def test_how_it_goes_is_shown_in_lines_of_their_own(monkeypatch, terminal):
     for name, value in {"TERM": "xterm", "COLUMNS": "80"}.items():
         monkeypatch.setenv(name, value)
     monkeypatch.setattr(run, "SECONDS_BETWEEN_LINES", 0.0)
-    progress = SweepProgress(60, 110, at_start=10, failed=1, areas={"VS": [0.5, 1.0]})
+    areas = {"VS": [0.5, 1.0]}
+    progress = SweepProgress(60, 110, at_start=10, failed=1, areas=areas, started=100.0)
+    monkeypatch.setattr("time.monotonic", lambda: progress.started + 10)
     with run.sweep_bar() as show:
-        monkeypatch.setattr("time.monotonic", lambda: progress.started + 10)
         show(progress)
     assert progress.seconds_left == 10
     shown = re.sub(r"\x1b\[[^A-Za-z]*[A-Za-z]", "\n", screen.getvalue()).splitlines()
