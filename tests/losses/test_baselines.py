@@ -1,5 +1,6 @@
 """Focal, LDAM, AUC-margin and GLMC losses by plain loops; sample weights in every loss."""
 
+import inspect
 from math import exp, hypot, log
 
 import pytest
@@ -218,3 +219,16 @@ def test_the_other_means_are_unbiased_over_mini_batches(reduction):
         shared.pop("reduction")
         mean = cw.vs_loss(logits[0], target, sample_weight=weight, **shared)
         torch.testing.assert_close(whole, mean, rtol=1e-13, atol=0)
+
+
+def test_a_modules_settings_are_by_default_those_of_its_function() -> None:
+    for module, function in (
+        (cw.FocalLoss, cw.focal_loss),
+        (cw.LDAMLoss, cw.ldam_loss),
+        (cw.AUCMarginLoss, cw.auc_margin_loss),
+        (cw.GLMCLoss, cw.glmc_loss),
+    ):
+        known = inspect.signature(function).parameters
+        held = inspect.signature(module).parameters
+        assert held
+        assert [known[name].default for name in held] == [each.default for each in held.values()]

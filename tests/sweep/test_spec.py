@@ -178,6 +178,8 @@ WRONG = [
     ({"betas": [100, 100.0]}, "betas: must differ, got 100.0 twice"),
     ({"betas": [0.5]}, "betas.0 must be greater than or equal to 1, got 0.5"),
     ({"seeds": [0, True]}, "seeds.1 must be a valid integer, got True"),
+    ({"betas": ["100"]}, "betas.0 must be a valid number, got '100'"),
+    ({"seeds": [10**9 + 1]}, "seeds.0 must be less than or equal to 1000000000, got 1000000001"),
     ({"seeds": [1, 1]}, "seeds: must differ, got 1 twice"),
     ({"seeds": 3}, r"seeds: must be a list, such as \[0, 1, 2\], got 3"),
     ({"seeds": []}, r"seeds: must list at least one value, got \[\]"),

@@ -77,9 +77,19 @@ def test_presets_are_the_papers():
     rates = [learning_rate(text, e * 40, 20_000, 40) for e in (0, 400, 450)]
     assert rates == pytest.approx([0.1, 1e-3, 1e-5])
     dogs = preset("paper-dogs-cats")
-    rates = [learning_rate(dogs, e, 30, 1) for e in (0, 15, 20, 25)]
+    rates = [learning_rate(dogs, e, 30, 1) for e in (14, 15, 20, 25)]
     assert rates == pytest.approx([1e-2, 1e-3, 1e-4, 1e-5])
-    assert (preset("paper-melanoma").epochs, preset("paper-melanoma").weight_decay) == (10, 1e-3)
+    rates = [learning_rate(preset("paper-melanoma"), e, 10, 1) for e in (4, 5)]
+    assert rates == pytest.approx([1e-2, 1e-3])
+    lengths = {name: (preset(name).epochs, preset(name).weight_decay) for name in PRESETS}
+    assert lengths == {
+        "paper-cifar": (500, 2e-4),
+        "paper-cifar-text": (500, 0),
+        "paper-melanoma": (10, 1e-3),
+        "paper-dogs-cats": (30, 1e-6),
+        "tabular": (60, 0.1),
+        "quick": (10, 0),
+    }
     assert all(preset(name).batch_size for name in PRESETS)
     with pytest.raises(cw.InputError, match="did you mean 'paper-cifar'"):
         preset("paper-cifr")
