@@ -97,7 +97,8 @@ def export(
             require_target("name", target, overwrite=overwrite)
     except ImportError:
         raise InputError(
-            f"{target.name} needs pyarrow to be written: pip install pyarrow, or choose .csv"
+            f'{target.name} needs pyarrow to be written: pip install "curvewise[parquet]", '
+            "or choose .csv"
         ) from None
     except OSError as error:
         raise StoreError(f"{target} cannot be written: {error.strerror or error}") from error
