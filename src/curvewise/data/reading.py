@@ -99,7 +99,8 @@ def _read_parquet(path: Path) -> pd.DataFrame:
         frame = pd.read_parquet(path)
     except ImportError:
         raise InputError(
-            f'{path.name} needs pyarrow to be read: pip install "curvewise[parquet]", or save it as CSV'
+            f'{path.name} needs pyarrow to be read: pip install "curvewise[parquet]", '
+            "or save it as CSV"
         ) from None
     except (OSError, ValueError) as error:
         raise InputError(f"{path.name} must be a Parquet file, got: {error}") from None
