@@ -80,10 +80,9 @@ class GLMCLoss(FixedObjective):
         self.projection = _two_layers(last.in_features).to(last.weight)
         self.prediction = _two_layers(PROJECTED).to(last.weight)
 
-    def partners(self, labels: Tensor, n: int, generator: torch.Generator) -> Tensor:
-        """Draw rows of training data, each class as often: (n,) with repetition."""
-        counts = torch.bincount(labels)
-        return torch.multinomial(1 / counts[labels].double(), n, True, generator=generator)
+    def chances(self, labels: Tensor) -> Tensor:
+        """Return weights (n,) by which partners are drawn of training rows: classes as often."""
+        return 1 / torch.bincount(labels)[labels].double()
 
     def views(
         self, own: Sequence[Tensor], others: Sequence[Tensor], generator: torch.Generator

@@ -187,18 +187,20 @@ class Run(Steps):
         self.loss_sum = 0.0
         self.epoch_losses: list[float] = []
         self.convolutions = any(isinstance(m, nn.Conv2d) for m in self.model.modules())
-        self.compiled = recipe.compile == "always"
-        if recipe.compile == "auto" and self.convolutions:
+        self.compiled = recipe.compile == "always" and not self.mixes
+        if recipe.compile == "auto" and self.convolutions and not self.mixes:
             self.compiled = is_long(self.model, data.samples, recipe, self.steps)
         self.forward: Callable[[Tensor, Tensor], Tensor] = self.model
 
     def _attach(self, data: TrainingData, recipe: Recipe) -> None:
         plain = data.weight is None and not recipe.label_smoothing
-        name = type(self.objective).__name__
+        objective: Any = self.objective
+        name = type(objective).__name__
         require(plain, f"{name} takes neither sample weights nor label smoothing, got one of them")
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seeded(recipe.seed_weights, 2).initial_seed())
-            self.objective.attach(self.model.linear)  # type: ignore[attr-defined]
+            objective.attach(self.model.linear)
+        self.chances = objective.chances(data.labels.cpu())
 
     def start(self, state: TrainingState | None) -> None:
         """Seed the global generator, or go to where a state was captured, with the same recipe."""
@@ -302,7 +304,7 @@ class Run(Steps):
         objective: Any = self.objective
         generator = seeded(self.recipe.seed_order, (3 << 32) + self.step)
         labels = self.data.labels
-        partners = objective.partners(labels.cpu(), len(rows), generator)
+        partners = torch.multinomial(self.chances, len(rows), True, generator=generator)
         own, others = ([self.batch(part) for _ in range(2)] for part in (rows, partners))
         views, share = objective.views(own, others, generator)
         target = torch.stack([labels[rows], labels[partners]])
