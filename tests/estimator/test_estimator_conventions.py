@@ -15,6 +15,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import curvewise as cw
 from curvewise.base.errors import InputError
+from curvewise.estimator import classifier
 from curvewise.estimator.inputs import held_out, split_off
 
 SMALL = {"trees": 10, "random_state": 0}
@@ -174,7 +175,9 @@ def networks_of(estimator) -> list[bytes]:
     ]
 
 
-def test_warm_start_adds_members_and_keeps_the_old_ones():
+def test_warm_start_adds_members_and_keeps_the_old_ones(monkeypatch):
+    stream = np.random.RandomState(1)  # what None stands for: other numbers at every call
+    monkeypatch.setattr(classifier, "check_random_state", lambda given: stream)
     estimator = cw.LCTClassifier(**{**FAST, "random_state": None}, warm_start=True)
     estimator.set_params(calibration_fraction=0.3).fit(X, Y)
     old, aside = networks_of(estimator), estimator.calibration_labels_
