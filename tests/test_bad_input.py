@@ -158,6 +158,7 @@ PARAMETERS = [
     (auc_margin, "positive_rate", 1),
     (glmc, "progress", 1.5),
     *((glmc, name, -1) for name in ("power", "consistency")),
+    (cw.GLMCLoss, "sampling", -1),
     (partial(cw.FiLM, n_features=64), "n_lambda", 0),
     (film, "init", "identiy", "did you mean 'identity'"),
     (film, "lambda_ranges", [(1.0, 1.0)], "pairs (low, high > low), got [(1.0, 1.0)]"),

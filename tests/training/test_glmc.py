@@ -18,10 +18,11 @@ RECIPE = Recipe(epochs=3, batch_size=32, lr=0.05, clip_norm=0.5, compile="never"
 
 def test_training_is_that_of_a_plain_loop():
     x, y = table()
-    objective = GLMCLoss(power=0.5, consistency=2.0)
+    settings = {"power": 0.5, "consistency": 2.0}
+    objective = GLMCLoss(**settings, sampling=0.5)
     fitted = fit(mlp(0), objective, x, y, RECIPE)
 
-    model, own = conditioned(mlp(0), objective, RECIPE), GLMCLoss(power=0.5, consistency=2.0)
+    model, own = conditioned(mlp(0), objective, RECIPE), GLMCLoss()
     with torch.random.fork_rng():
         torch.manual_seed(seeded(RECIPE.seed_weights, 2).initial_seed())
         own.attach(model.linear)
@@ -30,7 +31,8 @@ def test_training_is_that_of_a_plain_loop():
     batches = [rows for epoch in range(3) for rows in epoch_rows(y, epoch, RECIPE)]
     for step, rows in enumerate(batches):
         generator = seeded(RECIPE.seed_order, (3 << 32) + step)
-        chances = torch.tensor([1 / (y == label).sum().item() for label in y], dtype=torch.float64)
+        chances = [(y == label).sum().item() ** -0.5 for label in y]
+        chances = torch.tensor(chances, dtype=torch.float64)
         partners = torch.multinomial(chances, len(rows), True, generator=generator)
         share = torch.rand(3, generator=generator)[0].item()
         mixed = share * x[rows] + (1 - share) * x[partners]
@@ -49,8 +51,7 @@ def test_training_is_that_of_a_plain_loop():
             share=torch.tensor([share, left]),
             class_counts=((y == 0).sum().item(), (y == 1).sum().item()),
             progress=step / len(batches),
-            power=0.5,
-            consistency=2.0,
+            **settings,
         )
         optimizer.zero_grad()
         loss.backward()
@@ -95,11 +96,12 @@ def test_shares_of_a_cut_are_those_of_its_pixels():
     assert np.ptp(found, axis=0) == pytest.approx([1, 1], abs=0.4)
 
 
-def test_partners_are_as_often_of_each_class():
+@pytest.mark.parametrize("sampling", [0, 0.2, 1])
+def test_partners_are_of_rare_classes_more_often(sampling):
     y = torch.arange(200) % 20 // 19
-    chances = GLMCLoss().chances(y)
-    assert chances[y == 1].sum() == pytest.approx(1)
-    assert chances[y == 0].sum() == pytest.approx(1)
+    chances = GLMCLoss(sampling=sampling).chances(y)
+    odds = chances[y == 0].sum() / chances[y == 1].sum()
+    assert odds == pytest.approx(19 ** (1 - sampling))
 
 
 def test_what_it_cannot_do_is_refused():

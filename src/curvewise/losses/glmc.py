@@ -38,8 +38,8 @@ def glmc_loss(
         - (1-\alpha) w_c \log\sigma_c(\tilde z^v)\big)
         - \gamma \big(\cos(u^g, h^l) + \cos(u^l, h^g)\big)
 
-    of two views, a MixUp (g) and a CutMix (l) of the samples with partners, which a sampler that
-    favours rare classes draws. `target` (2, n) has the labels y of the samples and y' of the
+    of two views, a MixUp (g) and a CutMix (l) of the samples with partners, which a sampler draws
+    that favours rare classes. `target` (2, n) has the labels y of the samples and y' of the
     partners, `share` (2,) the share s of the samples in each view:
     :math:`p^v = s_v e_y + (1 - s_v) e_{y'}`. z and :math:`\tilde z` are the `logits` and
     `rebalanced` logits (2, n, C) of two heads, of which the second is the one that predicts; h and
@@ -66,13 +66,17 @@ def glmc_loss(
 class GLMCLoss(FixedObjective):
     """`glmc_loss` with its settings held, its mixing of samples and its layers.
 
-    The network's own last layer is the head that is rebalanced, and predicts.
+    The network's own last layer is the head that is rebalanced, and predicts. Partners are drawn
+    with chances 1/n_c to the power of `sampling`: 0 draws them as they are, 1 all classes as often.
     """
 
-    def __init__(self, power: float = 1.0, consistency: float = 10.0) -> None:
+    def __init__(
+        self, power: float = 1.0, consistency: float = 10.0, sampling: float = 0.2
+    ) -> None:
         super().__init__()
         self.power = require_number("power", power, 0)
         self.consistency = require_number("consistency", consistency, 0)
+        self.sampling = require_number("sampling", sampling, 0)
 
     def attach(self, last: nn.Linear) -> None:
         """Make the layers that stand beside a network's last one, from the global generator."""
@@ -81,8 +85,8 @@ class GLMCLoss(FixedObjective):
         self.prediction = _two_layers(PROJECTED).to(last.weight)
 
     def chances(self, labels: Tensor) -> Tensor:
-        """Return weights (n,) by which partners are drawn of training rows: classes as often."""
-        return 1 / torch.bincount(labels)[labels].double()
+        """Return weights (n,) by which partners are drawn of training rows."""
+        return torch.bincount(labels)[labels].double() ** -self.sampling
 
     def views(
         self, own: Sequence[Tensor], others: Sequence[Tensor], generator: torch.Generator

@@ -99,7 +99,7 @@ METHODS = {
         Method("logit-adjustment", "logit adjustment", {"tau": 1.0}),
         Method("vs", "VS", FAMILY, paper=PAPER_FIXED),
         Method("lct", "VS + LCT", FAMILY, draws=True, film=True, paper=PAPER_DRAWN),
-        Method("glmc", "GLMC", {"power": 1.0, "consistency": 10.0}, GLMCLoss),
+        Method("glmc", "GLMC", {"power": 1.0, "consistency": 10.0, "sampling": 0.2}, GLMCLoss),
         Method("auc-margin", "AUC margin", {"margin": 1.0}, AUCMarginLoss),
         Method(
             "constant-film", "VS, constant FiLM", FAMILY, ConstantFilm, film=True, paper=PAPER_FIXED
