@@ -3,8 +3,9 @@
 Trains every run of examples/resnet_cat_dog.toml (CIFAR-10 cat/dog at beta = 100, ResNet-20 of width
 8, 60 epochs) once, and measures its test AUC with three sets of weights: the last ones, their
 average over the paper's share of the run (2 %), and the average that the paper's code would keep in
-so short a run (decay 0.9 an epoch, which lags by ten epochs). Hours; out/resnet.csv has a line for
-each run and set, and what is there is not trained again. Needs CIFAR-10, found by CURVEWISE_DATA.
+so short a run (decay 0.9 an epoch, which lags by ten epochs). Six hours of one core;
+docs/results/resnet_runs.csv has a line for each run and set, and what is there is not trained
+again. Needs CIFAR-10, found by CURVEWISE_DATA.
 
 Targets
 -------
@@ -41,7 +42,8 @@ CAVEATS = (
     "Nothing was chosen on these runs.",
 )
 ROOT = Path(__file__).parents[1]
-SPEC, OUT = ROOT / "examples" / "resnet_cat_dog.toml", ROOT / "out" / "resnet.csv"
+SPEC = ROOT / "examples" / "resnet_cat_dog.toml"
+OUT = ROOT / "docs" / "results" / "resnet_runs.csv"
 COLUMNS = ("method", "number", "omega", "gamma", "tau", "epochs", "weights", "auc", "seconds")
 LAST, SHARE, LAGGING = "last", "average of 2 % of the run", "average lagging by 10 epochs"
 DECAY = 0.9  # of the paper's code, an epoch
@@ -101,7 +103,6 @@ def moved(average: dict[str, Tensor], now: dict[str, Tensor], pull: float) -> di
 
 def train_missing() -> None:
     """Train the runs that the file does not have."""
-    OUT.parent.mkdir(exist_ok=True)
     if not OUT.exists():
         OUT.write_text(",".join(COLUMNS) + "\n")
     done = {(row["method"], row["number"]) for row in rows()}
