@@ -26,8 +26,7 @@ import curvewise as cw
 from _measure import Result, faster, main
 from curvewise.training.batches import TrainingData
 from curvewise.training.loop import conditioned
-from curvewise.training.stacked import choose_chunk, member_recipes
-from curvewise.training.stacked_run import Member, StackedRun
+from curvewise.training.stacked import Member, StackedRun, choose_chunk, member_recipes
 
 QUESTION = "How much faster are 96 small models as one program than one by one?"
 CAVEATS = (
@@ -59,9 +58,9 @@ def stacked(shape: str) -> Iterator[int]:
         conditioned(cw.build_network("mlp", in_shape=(width,), hidden=hidden, seed=k), f, r)
         for k, (f, r) in enumerate(zip(families, recipes, strict=True))
     ]
-    chunk, _ = choose_chunk(networks[0], MEMBERS, recipes[0], None)
     x, y = data(width)
     members = list(map(Member, networks, families, recipes))
+    chunk, _ = choose_chunk(members[0], MEMBERS, None)
     run = StackedRun(members[:chunk], TrainingData(x, y, x.device))
     for _ in run.steps_left():
         yield chunk

@@ -32,7 +32,8 @@ from curvewise.roc.curve import auc
 from curvewise.roc.metrics import ensemble_score
 from curvewise.stats.comparisons import signed_rank_p
 from curvewise.training.recipe import Recipe
-from curvewise.training.stacked import fit_stacked, stacked_scores
+from curvewise.training.stacked import fit_stacked
+from curvewise.training.stacked_network import stacked_scores
 
 TRAINING: dict[str, dict[str, Any]] = {
     "AdamW": {},

@@ -88,8 +88,8 @@ from curvewise.training.recipe import Recipe as Recipe, preset as preset
 from curvewise.training.stacked import (
     FittedStack as FittedStack,
     fit_stacked as fit_stacked,
-    stacked_scores as stacked_scores,
 )
+from curvewise.training.stacked_network import stacked_scores as stacked_scores
 
 __version__: str
 __all__: list[str]

@@ -11,7 +11,8 @@ from curvewise.losses.family import LossFamily
 from curvewise.networks.architectures import MLP
 from curvewise.networks.conditioning import condition
 from curvewise.training.loop import fit
-from curvewise.training.stacked import fit_stacked, stacked_scores
+from curvewise.training.stacked import fit_stacked
+from curvewise.training.stacked_network import stacked_scores
 
 
 def weight(place, value, shape=(N,)):

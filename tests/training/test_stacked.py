@@ -32,7 +32,7 @@ from curvewise.losses.family import LinearDensity, LossFamily
 from curvewise.networks.architectures import MLP
 from curvewise.networks.conditioning import condition
 from curvewise.training.loop import conditioned, fit
-from curvewise.training.stacked import choose_chunk, fit_stacked
+from curvewise.training.stacked import Member, choose_chunk, fit_stacked
 
 SCALE = torch.rand(3, 6, generator=torch.Generator().manual_seed(2), dtype=torch.float64) + 0.05
 ALL_SETTINGS = {
@@ -317,7 +317,7 @@ def test_progress_counts_over_chunks_and_stops(build, chunk, done):
 def test_the_chunk_follows_the_size():
     def chosen(*sizes):
         network = condition(MLP(sizes[0], hidden=sizes[1:]), VS[0])
-        return choose_chunk(network, 96, recipe(batch_size=128), None)[0]
+        return choose_chunk(Member(network, VS[0], recipe(batch_size=128)), 96, None)[0]
 
     assert chosen(30, 8) == 96
     assert chosen(1280, 64) < chosen(30, 64, 64) <= 96

@@ -9,9 +9,8 @@ from torch import nn
 from curvewise.losses.family import LossFamily
 from curvewise.networks.architectures import MLP, SmallCNN
 from curvewise.networks.conditioning import condition
-from curvewise.training import stacked
-from curvewise.training.stacked import stacked_scores
-from curvewise.training.stacked_network import StackedNetwork, layers_of
+from curvewise.training import stacked_network
+from curvewise.training.stacked_network import StackedNetwork, layers_of, stacked_scores
 
 
 class Halved(nn.Sequential):
@@ -74,7 +73,7 @@ def one_by_one(networks, x, lams):
 )
 @pytest.mark.parametrize("budget", [1, 40_000, 64 * 2**20])
 def test_scores_are_the_members_own(at, lams, budget, monkeypatch):
-    monkeypatch.setattr(stacked, "SCORING_BYTES", budget)
+    monkeypatch.setattr(stacked_network, "SCORING_BYTES", budget)
     networks = [condition(MLP(5, hidden=(16, 8)), DRAWN, at) for _ in range(7)]
     x = torch.randn(33, 5)
     found = stacked_scores(networks, x, lams)

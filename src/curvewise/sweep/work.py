@@ -33,7 +33,8 @@ from curvewise.roc.curve import roc_curve
 from curvewise.roc.metrics import binary_metrics
 from curvewise.sweep.plan import PlannedRun, Problem, ProblemInfo, Result, Stack
 from curvewise.training.recipe import Recipe
-from curvewise.training.stacked import fit_stacked, stacked_scores
+from curvewise.training.stacked import fit_stacked
+from curvewise.training.stacked_network import stacked_scores
 
 LOW_RATES = (0.001, 0.01, 0.1)
 

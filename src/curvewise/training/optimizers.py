@@ -6,13 +6,16 @@ al. 2021, arXiv 2010.01412; the adaptive form: Kwon et al. 2021, arXiv 2102.1160
 
 import copy
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
+from torch.optim.adamw import adamw
+from torch.optim.sgd import sgd
 from torch.utils.flop_counter import FlopCounterMode
 
 from curvewise.base.errors import InputError, require, require_number
@@ -31,6 +34,11 @@ from curvewise.training.recipe import Recipe, average_reach
 # Floating-point operations of a whole run from which compiling (about a minute) pays on a CPU.
 WORTH_COMPILING = 2e13
 LONGEST_AVERAGE = 0.1  # of the weights, as a share of the run; the paper's is 0.02
+
+# Of torch's fused functions: what its optimisers, which `fit` uses, have as defaults.
+FUSED: dict[str, Any] = {"maximize": False, "fused": True}
+SGD = {"dampening": 0.0, "nesterov": False, **FUSED}
+ADAMW = {"beta1": 0.9, "beta2": 0.999, "eps": 1e-8, "amsgrad": False, **FUSED}
 
 
 class SAM(Optimizer):
@@ -141,6 +149,71 @@ def make_optimizer(parameters: list[nn.Parameter], recipe: Recipe) -> Optimizer:
     if recipe.rho == 0:
         return base(parameters, **settings)
     return SAM(parameters, base, rho=recipe.rho, adaptive=recipe.adaptive, **settings)
+
+
+class StackedOptimizer:
+    """Updates weights (K, P) from gradients (K, P), in place, by the arithmetic of the others.
+
+    Rates, decay, clipping and SAM's ascent are each member's own.
+    """
+
+    def __init__(self, recipes: Sequence[Recipe], weights: Tensor) -> None:
+        self.recipe = recipe = recipes[0]
+        # Of each member: the multiple of the shared rate, and the decay.
+        pairs = [(member.lr, member.weight_decay) for member in recipes]
+        own = torch.tensor(pairs, dtype=torch.float64).to(weights)
+        own[:, 0] /= recipe.lr
+        self.settings = [(multiple, decay) for multiple, decay in own.tolist()]
+        # Momentum, or Adam's mean and second moment.
+        self.moments = [torch.zeros_like(weights) for _ in range(1 + (recipe.optimizer == "adamw"))]
+        # Torch's fused optimisers go over the buffers once instead of four times (nine with
+        # AdamW), and are quick where moments are denormal numbers.
+        self._update: Callable[..., None] = partial(adamw, **ADAMW)
+        if recipe.optimizer == "sgd":
+            self._update = partial(sgd, momentum=recipe.momentum, **SGD)
+        self.steps = 0.0
+        self._before: Tensor | None = None
+        self.keep(range(len(recipes)))
+
+    def keep(self, members: Sequence[int]) -> None:
+        """Go on with these members only; those of the same settings step together."""
+        self.settings = [self.settings[k] for k in members]
+        self.moments = [moment[list(members)] for moment in self.moments]
+        self._alike: dict[tuple[float, float], list[int]] = {}
+        for k, settings in enumerate(self.settings):
+            self._alike.setdefault(settings, []).append(k)
+
+    @torch.no_grad()
+    def clip(self, gradients: Tensor) -> None:
+        """Scale each member's gradient to the norm it may have at most."""
+        if self.recipe.clip_norm is not None:
+            norms = torch.linalg.vector_norm(gradients, dim=1, keepdim=True)
+            gradients.mul_((self.recipe.clip_norm / (norms + 1e-6)).clamp_max_(1.0))
+
+    @torch.no_grad()
+    def ascend(self, weights: Tensor, gradients: Tensor) -> None:
+        """Go to each member's worst point near by, as SAM does before its second pass."""
+        self._before = weights.clone()
+        size = weights.abs() if self.recipe.adaptive else None
+        scaled = gradients if size is None else gradients * size
+        norms = torch.linalg.vector_norm(scaled, dim=1, keepdim=True).clamp_min_(1e-12)
+        weights.addcmul_(scaled if size is None else scaled.mul_(size), self.recipe.rho / norms)
+
+    @torch.no_grad()
+    def step(self, weights: Tensor, gradients: Tensor, rate: float) -> None:
+        """Do one step at the shared schedule's rate."""
+        if self._before is not None:
+            weights.copy_(self._before)
+            self._before = None
+        for (multiple, decay), members in self._alike.items():
+            rows = [
+                [buffer] if len(self._alike) == 1 else [buffer[k] for k in members]
+                for buffer in (weights, gradients, *self.moments)
+            ]
+            if len(self.moments) == 2:
+                rows += [[], [torch.tensor(self.steps, device=weights.device) for _ in rows[0]]]
+            self._update(*rows, lr=multiple * rate, weight_decay=decay)
+        self.steps += 1
 
 
 class Steps:

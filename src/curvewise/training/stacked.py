@@ -1,34 +1,45 @@
-"""`fit_stacked`: train K models as one program; `stacked_scores`: what they say of samples."""
+"""`fit_stacked`: train K models as one program."""
 
 import copy
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from math import nan
+from typing import Any
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from curvewise.base.errors import require, require_open, require_whole
-from curvewise.base.machine import choose_device, old_objects_spared
-from curvewise.losses.family import Objective
+from curvewise.base.machine import choose_device, keep_freed_memory, old_objects_spared
+from curvewise.losses.baselines import Counts, Weight
+from curvewise.losses.family import LossFamily, Objective
+from curvewise.losses.vector_scaling import unchecked_vs_loss
 from curvewise.networks.conditioning import Conditioned
 from curvewise.networks.registry import Normalization
-from curvewise.training.batches import Array, Samples, TrainingData
+from curvewise.training.batches import Array, TrainingData, seeded
 from curvewise.training.loop import DivergedError, Progress, conditioned, fit_on
-from curvewise.training.model import logits_at
-from curvewise.training.recipe import Recipe
+from curvewise.training.optimizers import StackedOptimizer, Steps, frozen_statistics, smoothed
+from curvewise.training.recipe import Recipe, learning_rate
 from curvewise.training.stacked_network import StackedNetwork, layers_of
-from curvewise.training.stacked_run import Member, StackedRun, snapshot_steps
 
 # What members may differ in; all else of the recipe is shared.
 OWN = ("lr", "weight_decay", "seed_weights", "seed_lambda")
 # Weights, gradients, momentum and activations of the members that train together should stay in
 # a cache; below it a chunk is large enough to hide the cost of calling each operation.
 CACHE_BYTES = {"cpu": 32 * 2**20, "cuda": 4 * 2**30}
-SCORING_BYTES = 64 * 2**20  # activations held at a time
+
+
+@dataclass
+class Member:
+    """One model of a stack: what it is trained by, and what came of it."""
+
+    network: Conditioned
+    objective: Objective
+    recipe: Recipe
+    epoch_losses: list[float] = field(default_factory=list)
+    diverged: str | None = None
+    snapshots: list[Conditioned] = field(default_factory=list)
 
 
 @dataclass
@@ -101,9 +112,7 @@ def fit_stacked(
         Member(conditioned(network_fn(own.seed_weights), family, own), family, own)
         for family, own in zip(families, recipes, strict=True)
     ]
-    size, how = choose_chunk(members[0].network, k, recipes[0], chunk)
-    if hasattr(families[0], "attach"):
-        size, how = 0, "one by one: the loss mixes samples and has layers of its own"
+    size, how = choose_chunk(members[0], k, chunk)
     fractions = [require_open("each of snapshots", value, 0, 1) for value in snapshots]
     require(fractions == sorted(set(fractions)), f"snapshots must increase, got {fractions}")
     device = choose_device(recipes[0].device)
@@ -127,8 +136,9 @@ def fit_stacked(
             if stopped:
                 break
     for member in members:  # what training did not get to is as it was left
+        member.network.eval()
         for _ in fractions[len(member.snapshots) :]:
-            member.snapshots.append(copy.deepcopy(member.network).eval())
+            member.snapshots.append(copy.deepcopy(member.network))
     return FittedStack(
         networks=[member.network for member in members],
         objectives=list(families),
@@ -167,16 +177,17 @@ def member_recipes(recipe: Recipe | Sequence[Recipe], k: int) -> list[Recipe]:
     return recipes
 
 
-def choose_chunk(
-    network: Conditioned, k: int, recipe: Recipe, wanted: int | None
-) -> tuple[int, str]:
-    """Return how many members train together (0: one by one, each by `fit`), and a sentence.
+def choose_chunk(member: Member, k: int, wanted: int | None) -> tuple[int, str]:
+    """Return how many of K such members train together (0: one by one, each by `fit`), and why.
 
     Grouped convolutions are slower than plain ones on a CPU, so networks that have any train one
     by one there; on a GPU any network without dropout stacks.
     """
+    network, recipe = member.network, member.recipe
     size = wanted if wanted is None else require_whole("chunk", wanted)
     device = choose_device(recipe.device)
+    if hasattr(member.objective, "attach"):
+        return 0, "one by one: the loss mixes samples and has layers of its own"
     if recipe.precision != "float32" or any(isinstance(m, nn.Dropout) for m in network.modules()):
         return 0, f"one by one: {k} models with dropout or reduced precision"
     if size is None:
@@ -214,57 +225,176 @@ def _train_alone(
     for tensors in kept:
         member.snapshots.append(copy.deepcopy(member.network).eval())
         member.snapshots[-1].load_state_dict(tensors)
-    member.network.eval()
     return stopped
 
 
-@torch.no_grad()
-def stacked_scores(
-    networks: Sequence[Conditioned],
-    x: Array,
-    lams: Tensor,
-    *,
-    normalization: Normalization | None = None,
-) -> NDArray[np.float32]:
-    """Return z1 - z0 of K networks at lambdas, (K, n_lambda, n).
+class StackedObjective:
+    """The draws and losses (K,) of K members.
 
-    `lams` is (n_lambda, d) for all members, or (K, n_lambda, d). The networks have one shape, as
-    `fit_stacked` gives them.
-
-    >>> from curvewise.networks.conditioning import condition
-    >>> from curvewise.losses.family import LossFamily
-    >>> from curvewise.networks.architectures import MLP
-    >>> networks = [condition(MLP(3), LossFamily()) for _ in range(4)]
-    >>> stacked_scores(networks, torch.zeros(5, 3), torch.zeros(1, 0)).shape
-    (4, 1, 5)
+    Vector-scaling losses may differ from member to member, in what is fixed and in the density of
+    what is drawn; other objectives must be alike, each with parameters of its own.
     """
-    k, n_classes = len(networks), networks[0].linear.out_features
-    if lams.dim() == 2:
-        lams = lams.expand(k, *lams.shape)
-    require(
-        lams.dim() == 3 and len(lams) == k and lams.shape[1],
-        f"lams must have shape (n_lambda, d) or ({k}, n_lambda, d) with at least one lambda, got "
-        f"{tuple(lams.shape)}",
-    )
-    require(n_classes == 2, f"scores need two classes, got {n_classes}")
-    if layers_of(networks[0]) is None:
-        each = [
-            logits_at(network, x, some, normalization=normalization)
-            for network, some in zip(networks, lams, strict=True)
+
+    def __init__(self, objectives: Sequence[Any], like: Tensor) -> None:
+        self.one, self.drawn = objectives[0], objectives[0].drawn
+        self.parameters: list[nn.Parameter] = []
+        self.fixed: dict[str, Any] = {}  # settings that are not drawn: (K, 1), or class weights
+        alike = {o.drawn for o in objectives} == {self.drawn}
+        require(alike, "members of a stack must draw the same settings")
+        self.scaled = all(isinstance(objective, LossFamily) for objective in objectives)
+        if self.scaled:
+            reductions = sorted({objective.reduction for objective in objectives})
+            wrong = f"members of a stack must share the reduction, got {reductions}"
+            require(len(reductions) == 1, wrong)
+            for name in {"omega", "gamma", "tau"}.difference(self.drawn):
+                self.fixed[name] = _column([o.settings[name] for o in objectives], like)
+            return
+        require(
+            len({_described(objective) for objective in objectives}) == 1,
+            "members of a stack must have the same loss, or all the vector-scaling loss, got "
+            f"{sorted({type(objective).__name__ for objective in objectives})}",
+        )
+        # Parameters (K, 1) broadcast over scores (K, n), so one object serves all members.
+        self.one = copy.deepcopy(self.one)
+        self.parameters = list(self.one.parameters())
+        members = zip(*[objective.parameters() for objective in objectives], strict=True)
+        for parameter, values in zip(self.parameters, members, strict=True):
+            parameter.data = torch.stack([value.detach().reshape(1) for value in values])
+
+    def loss(self, logits: Tensor, y: Tensor, lam: Tensor, counts: Counts, weight: Weight) -> Any:
+        """Return the losses (K,) of logits (K, n, C) at lambda, (K, 1, d) or (K, n, d).
+
+        Sample weights are (n,) or (K, n).
+        """
+        if not self.scaled:
+            options = {} if weight is None else {"sample_weight": weight}
+            return self.one.loss(logits, y, lam, class_counts=counts, **options)
+        settings = self.fixed | dict(zip(self.drawn, lam.unbind(-1), strict=True))
+        return unchecked_vs_loss(logits, y, tuple(counts), settings, self.one.reduction, weight)
+
+    def keep(self, members: list[int]) -> None:
+        """Go on with these members only."""
+        for name, value in self.fixed.items():
+            self.fixed[name] = value[members] if isinstance(value, Tensor) else value
+
+
+def _column(values: list[Any], like: Tensor) -> Any:
+    """Return a setting of K members as (K, 1), or as it is if it is class weights."""
+    if not any(isinstance(value, tuple) for value in values):
+        return torch.tensor(values, dtype=torch.float64)[:, None].to(like)
+    distinct = set(values)
+    require(len(distinct) == 1, f"members of a stack must share class weights, got {distinct}")
+    return values[0]
+
+
+def _described(objective: Objective) -> str:
+    plain = {k: v for k, v in vars(objective).items() if not k.startswith("_") and k != "training"}
+    return f"{type(objective).__name__} {sorted(plain.items())}"
+
+
+def snapshot_steps(fractions: Sequence[float], steps: int) -> list[int]:
+    """Return the steps after which snapshots are taken, for fractions of all steps.
+
+    >>> snapshot_steps((0.25, 0.5, 0.999), 10)
+    [2, 5, 10]
+    """
+    return [max(1, round(fraction * steps)) for fraction in fractions]
+
+
+class StackedRun(Steps):
+    """Members that train together, with snapshots: one batch order, K of everything else."""
+
+    def __init__(
+        self, members: Sequence[Member], data: TrainingData, fractions: Sequence[float] = ()
+    ) -> None:
+        device = data.samples.device
+        if device.type == "cpu":
+            keep_freed_memory()  # the members' activations together are as large as images'
+        self.members = self.alive = list(members)
+        networks = [member.network.to(device).train() for member in members]
+        like = next(networks[0].parameters()).detach()
+        self.objective = StackedObjective([member.objective for member in members], like)
+        self.stack = StackedNetwork(networks, self.objective.parameters, data.scale)
+        super().__init__(data, members[0].recipe, self.stack.tensors)
+        self.optimizer = StackedOptimizer([m.recipe for m in members], self.stack.weights)
+        self.sample_weight = None if data.weight is None else data.weight.to(like)
+        self.due = snapshot_steps(fractions, self.steps)
+        self.loss_sum = torch.zeros(len(members), dtype=torch.float64)
+
+    def steps_left(self) -> Iterator[int]:
+        """Train step by step, yielding how many are done."""
+        for rows, place in self.batches_left(self._draw):
+            self._advance(rows, place)
+            yield self.step
+            if not self.alive:
+                return
+
+    def _draw(self, epoch: int, number: int) -> None:
+        """Draw lambda (K, number, d), each member's from its own generator."""
+        lams = [
+            member.objective.draw(number, generator=seeded(member.recipe.seed_lambda, epoch))
+            for member in self.alive
         ]
-        logits = torch.stack(each)
-        return (logits[..., 1] - logits[..., 0]).float().numpy()
-    samples = Samples(x, next(networks[0].parameters()).device, normalization)
-    out = torch.empty(k, lams.shape[1], len(samples))
-    width = max(parameter.shape[0] for parameter in networks[0].parameters())
-    members = max(1, min(k, SCORING_BYTES // (16 * width * min(len(samples), 512))))
-    rows = max(1, SCORING_BYTES // (16 * width * members))
-    for first in range(0, k, members):
-        some = slice(first, first + members)
-        stack = StackedNetwork(networks[some])
-        for part in torch.split(torch.arange(len(samples)), rows):
-            features = stack.features(samples.prepared(samples.raw(part)))
-            for number in range(lams.shape[1]):
-                z = stack.head(features, lams[some, number].to(stack.weights))
-                out[some, number, part] = (z[..., 1] - z[..., 0]).float().cpu()
-    return out.numpy()
+        self.lam = torch.stack(lams).to(self.stack.weights)
+
+    def _advance(self, rows: Tensor, place: slice) -> None:
+        x, rows = self.batch(rows), rows.to(self.device)
+        losses = self._backward(x, rows, place, first=True)
+        if not bool(torch.isfinite(losses).all()):
+            losses = self._drop(losses)
+            if not self.alive:
+                return
+        if self.recipe.rho > 0:
+            self.optimizer.ascend(self.stack.weights, self.stack.gradients)
+            self._backward(x, rows, place, first=False)
+        rate = learning_rate(self.recipe, self.step, self.steps, self.per_epoch)
+        self.optimizer.step(self.stack.weights, self.stack.gradients, rate)
+        self.loss_sum += losses.double().cpu()
+        if self.count():
+            for member, total in zip(self.alive, self.loss_sum.tolist(), strict=True):
+                member.epoch_losses.append(total / self.per_epoch)
+            self.loss_sum.zero_()
+        for _ in range(self.due.count(self.step)):
+            self.finish()
+            for member in self.members:
+                member.snapshots.append(copy.deepcopy(member.network).eval())
+
+    def _backward(self, x: Tensor, rows: Tensor, place: slice, *, first: bool) -> Tensor:
+        """Fill the stack's gradients, clipped, and return the losses (K,)."""
+        lam = self.lam[:, place]
+        weight = None if self.sample_weight is None else self.sample_weight[..., rows]
+        with frozen_statistics(self.stack.template, not first):
+            logits = self.stack.forward(x, lam if self.recipe.draw == "sample" else lam[:, 0])
+        losses = smoothed(
+            lambda y: self.objective.loss(logits, y, lam, self.data.class_counts, weight),
+            self.data.labels[rows],
+            logits.shape[-1],
+            self.recipe.label_smoothing,
+        )
+        losses.sum().backward()  # type: ignore[no-untyped-call]
+        self.stack.collect()
+        self.optimizer.clip(self.stack.gradients)
+        return losses.detach()
+
+    def _drop(self, losses: Tensor) -> Tensor:
+        """Freeze members whose loss is not finite, and go on with the others."""
+        finite = torch.isfinite(losses)
+        kept, lost = (which.nonzero().flatten().tolist() for which in (finite, ~finite))
+        for place in lost:
+            member, loss = self.alive[place], losses[place].item()
+            member.diverged = self.divergence(loss, member.recipe.lr, member.objective)
+            self.stack.write(member.network, place, self.tensors())
+        for part in (self.stack, self.objective, self.optimizer):
+            part.keep(kept)
+        self.alive = [self.alive[place] for place in kept]
+        self.lam, self.loss_sum = self.lam[kept], self.loss_sum[kept]
+        if self.sample_weight is not None and self.sample_weight.dim() == 2:
+            self.sample_weight = self.sample_weight[kept]
+        if self.average is not None:
+            self.average = {name: value[kept] for name, value in self.average.items()}
+        return losses[kept]
+
+    def finish(self) -> None:
+        """Give those alive their trained weights, averaged ones if the recipe keeps them."""
+        for place, member in enumerate(self.alive):
+            self.stack.write(member.network, place, self.average or self.tensors())

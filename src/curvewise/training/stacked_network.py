@@ -7,15 +7,22 @@ K models are a handful of operations whatever the number of layers.
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.func import functional_call, vmap
 
+from curvewise.base.errors import require
 from curvewise.networks.architectures import MLP
 from curvewise.networks.conditioning import Conditioned, FiLM, Tap
+from curvewise.networks.registry import Normalization
+from curvewise.training.batches import Array, Samples
+from curvewise.training.model import logits_at
 
 Layer = tuple[str, bool]  # the name of a linear layer's parameters, whether a ReLU follows
 WEIGHTS = ""  # among the names of tensors: all weights, (K, P)
+SCORING_BYTES = 64 * 2**20  # activations held at a time
 
 
 def layers_of(network: Conditioned) -> list[Layer] | None:
@@ -193,23 +200,69 @@ class StackedNetwork:
         return {WEIGHTS: self.weights, **self.buffers}
 
     @torch.no_grad()
-    def write(
-        self,
-        networks: Sequence[Conditioned],
-        places: Sequence[int],
-        tensors: dict[str, Tensor],
-    ) -> None:
-        """Give networks the weights and buffers of the members at these places in `tensors`."""
-        for k, network in zip(places, networks, strict=True):
-            parts = torch.split(tensors[WEIGHTS][k], self._sizes)  # the last are the objective's
-            for (name, shape), part in zip(self._shapes.items(), parts, strict=False):
-                network.get_parameter(name).copy_(part.view(shape))
-            for name, buffer in network.named_buffers():
-                buffer.copy_(tensors[name][k])
+    def write(self, network: Conditioned, k: int, tensors: dict[str, Tensor]) -> None:
+        """Give a network the weights and buffers of the k-th member in `tensors`."""
+        parts = torch.split(tensors[WEIGHTS][k], self._sizes)  # the last are the objective's
+        for (name, shape), part in zip(self._shapes.items(), parts, strict=False):
+            network.get_parameter(name).copy_(part.view(shape))
+        for name, buffer in network.named_buffers():
+            buffer.copy_(tensors[name][k])
 
 
 def _stacked(members: Sequence[dict[str, Tensor]]) -> dict[str, Tensor]:
     return {name: torch.stack([m[name].detach() for m in members]) for name in members[0]}
+
+
+@torch.no_grad()
+def stacked_scores(
+    networks: Sequence[Conditioned],
+    x: Array,
+    lams: Tensor,
+    *,
+    normalization: Normalization | None = None,
+) -> NDArray[np.float32]:
+    """Return z1 - z0 of K networks at lambdas, (K, n_lambda, n).
+
+    `lams` is (n_lambda, d) for all members, or (K, n_lambda, d). The networks have one shape, as
+    `fit_stacked` gives them.
+
+    >>> from curvewise.networks.conditioning import condition
+    >>> from curvewise.losses.family import LossFamily
+    >>> from curvewise.networks.architectures import MLP
+    >>> networks = [condition(MLP(3), LossFamily()) for _ in range(4)]
+    >>> stacked_scores(networks, torch.zeros(5, 3), torch.zeros(1, 0)).shape
+    (4, 1, 5)
+    """
+    k, n_classes = len(networks), networks[0].linear.out_features
+    if lams.dim() == 2:
+        lams = lams.expand(k, *lams.shape)
+    require(
+        lams.dim() == 3 and len(lams) == k and lams.shape[1],
+        f"lams must have shape (n_lambda, d) or ({k}, n_lambda, d) with at least one lambda, got "
+        f"{tuple(lams.shape)}",
+    )
+    require(n_classes == 2, f"scores need two classes, got {n_classes}")
+    if layers_of(networks[0]) is None:
+        each = [
+            logits_at(network, x, some, normalization=normalization)
+            for network, some in zip(networks, lams, strict=True)
+        ]
+        logits = torch.stack(each)
+        return (logits[..., 1] - logits[..., 0]).float().numpy()
+    samples = Samples(x, next(networks[0].parameters()).device, normalization)
+    out = torch.empty(k, lams.shape[1], len(samples))
+    width = max(parameter.shape[0] for parameter in networks[0].parameters())
+    members = max(1, min(k, SCORING_BYTES // (16 * width * min(len(samples), 512))))
+    rows = max(1, SCORING_BYTES // (16 * width * members))
+    for first in range(0, k, members):
+        some = slice(first, first + members)
+        stack = StackedNetwork(networks[some])
+        for part in torch.split(torch.arange(len(samples)), rows):
+            features = stack.features(samples.prepared(samples.raw(part)))
+            for number in range(lams.shape[1]):
+                z = stack.head(features, lams[some, number].to(stack.weights))
+                out[some, number, part] = (z[..., 1] - z[..., 0]).float().cpu()
+    return out.numpy()
 
 
 class _Linear(torch.autograd.Function):
