@@ -38,9 +38,11 @@ def test_batch_norm_remembers_the_first_pass_only():
 def test_label_smoothing_is_pytorchs_for_cross_entropy():
     logits, y = torch.randn(9, 3), torch.arange(9) % 3
     plain = cw.LossFamily(reduction="mean", omega=(1.0, 1.0, 1.0))
-    found = smoothed(
-        lambda labels: plain.loss(logits, labels, torch.zeros(0), class_counts=(5, 3, 1)), y, 3, 0.2
-    )
+
+    def loss(logits, labels):
+        return plain.loss(logits, labels, torch.zeros(0), class_counts=(5, 3, 1))
+
+    found = smoothed(loss, logits, y, 0.2)
     torch.testing.assert_close(found, F.cross_entropy(logits, y, label_smoothing=0.2))
 
 

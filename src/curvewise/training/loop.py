@@ -264,11 +264,9 @@ class Run(Steps):
         rate = learning_rate(self.recipe, self.step, self.steps, self.per_epoch)
         for group in self.optimizer.param_groups:
             group["lr"] = rate
-        if self.mixes:
-            closure: Any = self._closure(*self._mixed(rows))
-        else:
-            lam = self.lam[place if self.recipe.draw == "sample" else place.start]
-            closure = self._closure(*self._drawn(self._laid_out(self.batch(rows)), rows, lam))
+        closure: Any = self._closure(
+            *(self._mixed(rows) if self.mixes else self._drawn(rows, place))
+        )
         loss: float = self.optimizer.step(closure).item()
         if not isfinite(loss):
             raise DivergedError(self.divergence(loss, rate, self.objective))
@@ -281,23 +279,19 @@ class Run(Steps):
     def _laid_out(self, x: Tensor) -> Tensor:
         return x.contiguous(memory_format=torch.channels_last) if self.convolutions else x
 
-    def _drawn(self, x: Tensor, rows: Tensor, lam: Tensor) -> tuple[Forward, LossOf]:
+    def _drawn(self, rows: Tensor, place: slice) -> tuple[Forward, LossOf]:
         """Return forward and loss of a batch at the lambda that was drawn for it."""
-        rows = rows.to(self.device)
-        recipe, y = self.recipe, self.data.labels[rows]
+        x, rows = self._laid_out(self.batch(rows)), rows.to(self.device)
+        lam = self.lam[place if self.recipe.draw == "sample" else place.start]
+        y, smoothing = self.data.labels[rows], self.recipe.label_smoothing
         options: dict[str, Any] = {"class_counts": self.data.class_counts}
         if self.sample_weight is not None:  # else objectives that know of no weights do as well
             options["sample_weight"] = self.sample_weight[rows]
 
-        def loss_of(logits: Tensor) -> Tensor:
-            return smoothed(
-                lambda labels: self.objective.loss(logits, labels, lam, **options),
-                y,
-                logits.shape[-1],
-                recipe.label_smoothing,
-            )
+        def loss(logits: Tensor, labels: Tensor) -> Tensor:
+            return self.objective.loss(logits, labels, lam, **options)
 
-        return lambda: self.forward(x, lam), loss_of
+        return lambda: self.forward(x, lam), lambda out: smoothed(loss, out, y, smoothing)
 
     def _mixed(self, rows: Tensor) -> tuple[Forward, LossOf]:
         """Return forward and loss of a batch that is mixed with partners, in two views."""
@@ -316,12 +310,8 @@ class Run(Steps):
             logits = self.model.head(features)
             return features.reshape(*shape, -1), logits.reshape(*shape, -1)
 
-        def loss_of(out: tuple[Tensor, Tensor]) -> Tensor:
-            options = {"progress": progress, "class_counts": self.data.class_counts}
-            loss: Tensor = objective.mixed_loss(*out, target, share=share, **options)
-            return loss
-
-        return forward, loss_of
+        options = {"share": share, "progress": progress, "class_counts": self.data.class_counts}
+        return forward, lambda out: objective.mixed_loss(*out, target, **options)
 
     def _closure(self, forward: Forward, loss_of: LossOf) -> Callable[[], Tensor]:
         """Return what computes loss and gradients of a batch, which SAM calls twice.

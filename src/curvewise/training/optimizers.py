@@ -284,16 +284,16 @@ class Steps:
 
 
 def smoothed(
-    loss_of: Callable[[Tensor], Tensor], y: Tensor, n_classes: int, smoothing: float
+    loss_of: Callable[[Tensor, Tensor], Tensor], logits: Tensor, y: Tensor, smoothing: float
 ) -> Tensor:
-    """Return (1 - s) loss_of(y) + s times the mean over classes of it as if all were that one.
+    """Smooth the labels of any loss of logits and labels.
 
-    Label smoothing for any loss; with s = 0 it is that loss.
+    It is (1 - s) times the loss plus s times its mean over classes, as if all were of that one.
     """
-    loss = loss_of(y)
+    loss = loss_of(logits, y)
     if smoothing == 0:
         return loss
-    others = [loss_of(torch.full_like(y, c)) for c in range(n_classes)]
+    others = [loss_of(logits, torch.full_like(y, c)) for c in range(logits.shape[-1])]
     return (1 - smoothing) * loss + smoothing * torch.stack(others).mean(0)
 
 

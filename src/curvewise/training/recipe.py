@@ -183,50 +183,23 @@ def average_reach(recipe: Recipe, steps: int, steps_per_epoch: int) -> float:
     return (recipe.ema_share or 0.0) * steps
 
 
-_PAPER: dict[str, Any] = {
-    "clip_norm": 0.5,
-    "batch_size": 128,
-    "schedule": "step",
-    "film_init": "paper",
-}
+def _paper(
+    epochs: int, lr: float, milestones: tuple[int, ...], augment: Augmentation, **more: float
+) -> dict[str, Any]:
+    length = {"epochs": epochs, "lr": lr, "milestones": milestones, "schedule": "step"}
+    shared = {"clip_norm": 0.5, "batch_size": 128, "film_init": "paper"}
+    return {**length, **shared, "augment": augment, **more}
+
 
 # Where text and public code of the paper differ, the code is complete, so presets follow it; the
 # "-text" preset has the learning rates that the text prints.
 PRESETS: dict[str, dict[str, Any]] = {
-    "paper-cifar": {
-        **_PAPER,
-        "epochs": 500,
-        "lr": 0.1,
-        "milestones": (400, 450),
-        "weight_decay": 2e-4,
-        "warmup_epochs": 5,
-        "ema_decay": 0.9,
-        "augment": "crop-flip",
-    },
-    "paper-cifar-text": {
-        **_PAPER,
-        "epochs": 500,
-        "lr": 0.1,
-        "milestones": (400, 450),
-        "decay": 0.01,
-        "augment": "crop-flip",
-    },
-    "paper-melanoma": {
-        **_PAPER,
-        "epochs": 10,
-        "lr": 0.01,
-        "milestones": (5,),
-        "weight_decay": 1e-3,
-        "augment": "resized-crop-flips",
-    },
-    "paper-dogs-cats": {
-        **_PAPER,
-        "epochs": 30,
-        "lr": 0.01,
-        "milestones": (15, 20, 25),
-        "weight_decay": 1e-6,
-        "augment": "resized-crop-flip",
-    },
+    "paper-cifar": _paper(
+        500, 0.1, (400, 450), "crop-flip", weight_decay=2e-4, warmup_epochs=5, ema_decay=0.9
+    ),
+    "paper-cifar-text": _paper(500, 0.1, (400, 450), "crop-flip", decay=0.01),
+    "paper-melanoma": _paper(10, 0.01, (5,), "resized-crop-flips", weight_decay=1e-3),
+    "paper-dogs-cats": _paper(30, 0.01, (15, 20, 25), "resized-crop-flip", weight_decay=1e-6),
     "tabular": {
         "epochs": 60,
         "optimizer": "adamw",

@@ -365,12 +365,11 @@ class StackedRun(Steps):
         weight = None if self.sample_weight is None else self.sample_weight[..., rows]
         with frozen_statistics(self.stack.template, not first):
             logits = self.stack.forward(x, lam if self.recipe.draw == "sample" else lam[:, 0])
-        losses = smoothed(
-            lambda y: self.objective.loss(logits, y, lam, self.data.class_counts, weight),
-            self.data.labels[rows],
-            logits.shape[-1],
-            self.recipe.label_smoothing,
-        )
+
+        def loss(logits: Tensor, y: Tensor) -> Any:
+            return self.objective.loss(logits, y, lam, self.data.class_counts, weight)
+
+        losses = smoothed(loss, logits, self.data.labels[rows], self.recipe.label_smoothing)
         losses.sum().backward()  # type: ignore[no-untyped-call]
         self.stack.collect()
         self.optimizer.clip(self.stack.gradients)
