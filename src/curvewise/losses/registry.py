@@ -192,12 +192,13 @@ def normal_settings(method: str, settings: Mapping[str, Any]) -> dict[str, Setti
     for name in settings:
         if name not in defaults:
             raise InputError(foreign_setting(method, name))
-    values: dict[str, Setting] = {
-        name: normal_setting(method, name, settings.get(name, default))
-        for name, default in defaults.items()
-    }
+    asked = {**defaults, **settings}
+    values = {name: normal_setting(method, name, value) for name, value in asked.items()}
     if METHODS[method].draws and not any(isinstance(value, str) for value in values.values()):
-        raise InputError(needs_density(method, values))
+        raise InputError(
+            f"{method} needs a density LOW:HIGH:HEIGHT for at least one of {', '.join(values)} in "
+            f"every run, got {', '.join(f'{name} = {value}' for name, value in values.items())}"
+        )
     return values
 
 
@@ -222,14 +223,6 @@ def foreign_setting(method: str, name: str, others: Sequence[str] = ()) -> str:
         return f"{name} belongs to {', '.join(owners)}, not to {method}"
     known = [*METHODS[method].settings, *others]
     return f"{name!r} is no setting of {method}{did_you_mean(name, known)}"
-
-
-def needs_density(method: str, values: Mapping[str, Any]) -> str:
-    """Return the sentence that a method has nothing to draw."""
-    return (
-        f"{method} needs a density LOW:HIGH:HEIGHT for at least one of {', '.join(values)} in "
-        f"every run, got {', '.join(f'{name} = {value}' for name, value in values.items())}"
-    )
 
 
 def parse_setting(name: str, value: Any) -> Any:

@@ -13,7 +13,7 @@ from scipy.optimize import brentq
 from scipy.stats import norm
 
 from curvewise.base.errors import require_choice, require_open, require_whole
-from curvewise.roc.curve import Counts, Floats, Labels, Scored, Scores, check_scored
+from curvewise.roc.curve import Counts, Floats, Labels, Scores, check_scored
 
 # Bootstrap replicates a block and draws a block: small enough to stay in cache and in memory.
 BLOCK, MOST_DRAWS = 32, 1 << 20
@@ -76,7 +76,9 @@ def auc_interval(
     require_open("level", level, 0, 1)
     require_choice("method", method, ("delong", "bootstrap"))
     data = check_scored(y, score)
-    area, error = _delong(data)
+    # In ascending order, for searches are faster where the next value is near the last.
+    placements = _placements(np.sort(data.positives), np.sort(data.negatives))
+    area, error = _area(*placements), _error(*placements)
     if method == "bootstrap":
         areas = bootstrap_auc(y, score, n_replicates=n_replicates, seed=seed)
         error = float(areas.std())
@@ -186,13 +188,6 @@ def _chernoff_low(area: float, reach: float) -> float:
     # The two-point entropy is at most log 2, so this is below the root.
     far = log(area) - (reach + log(2)) / area
     return exp(brentq(excess, far, log(area)))
-
-
-def _delong(data: Scored) -> tuple[float, float]:
-    """Return area and standard error (0 if a class has one sample)."""
-    # In ascending order, for searches are faster where the next value is near the last.
-    placements = _placements(np.sort(data.positives), np.sort(data.negatives))
-    return _area(*placements), _error(*placements)
 
 
 def _placements(positives: Floats, negatives: Floats) -> tuple[Counts, Counts]:
