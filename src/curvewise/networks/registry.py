@@ -25,7 +25,6 @@ from curvewise.base.files import require_file
 from curvewise.networks.architectures import MLP, FeatureNetwork, ResNetCifar, ResNeXt50, SmallCNN
 from curvewise.networks.conditioning import find_last_linear
 
-Shape = tuple[int, ...]
 Normalization = tuple[tuple[float, ...], tuple[float, ...]]  # mean and std of each channel
 TIMM = "timm:"
 # Built with weights that never change: a package brings them.
@@ -249,7 +248,7 @@ def _builder(name: str, options: dict[str, Any]) -> Callable[..., nn.Module]:
     return NETWORKS[name]
 
 
-def _checked_shape(in_shape: Sequence[int]) -> Shape:
+def _checked_shape(in_shape: Sequence[int]) -> tuple[int, ...]:
     try:
         shape = tuple(require_whole("in_shape", size) for size in in_shape)
     except TypeError:

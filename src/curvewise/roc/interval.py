@@ -108,8 +108,7 @@ def bootstrap_auc(y: Labels, score: Scores, *, n_replicates: int = 2000, seed: i
     (below, up_to), kind = np.unique(bounds, axis=1, return_inverse=True)
     kind = np.sort(kind.reshape(-1))
 
-    def block(task: tuple[np.random.SeedSequence, int]) -> Floats:
-        child, size = task
+    def block(child: np.random.SeedSequence, size: int) -> Floats:
         rng = np.random.Generator(np.random.SFC64(child))  # the fastest one for many integers
         drawn = rng.integers(0, len(few), (size, len(few)))
         drawn += np.arange(size)[:, None] * len(few)
@@ -126,7 +125,7 @@ def bootstrap_auc(y: Labels, score: Scores, *, n_replicates: int = 2000, seed: i
     sizes = [min(most, n_replicates - start) for start in range(0, n_replicates, most)]
     seeds = np.random.SeedSequence(seed).spawn(len(sizes))
     with ThreadPoolExecutor() as pool:
-        areas = np.concatenate(list(pool.map(block, zip(seeds, sizes, strict=True))))
+        areas = np.concatenate(list(pool.map(block, seeds, sizes)))
     return areas if flip else 1 - areas
 
 

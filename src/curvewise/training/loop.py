@@ -264,9 +264,8 @@ class Run(Steps):
         rate = learning_rate(self.recipe, self.step, self.steps, self.per_epoch)
         for group in self.optimizer.param_groups:
             group["lr"] = rate
-        closure: Any = self._closure(
-            *(self._mixed(rows) if self.mixes else self._drawn(rows, place))
-        )
+        forward_and_loss = self._mixed(rows) if self.mixes else self._drawn(rows, place)
+        closure: Any = self._closure(*forward_and_loss)
         loss: float = self.optimizer.step(closure).item()
         if not isfinite(loss):
             raise DivergedError(self.divergence(loss, rate, self.objective))

@@ -135,9 +135,9 @@ def fit_stacked(
                 run.finish()
             if stopped:
                 break
-    for member in members:  # what training did not get to is as it was left
+    for member in members:
         member.network.eval()
-        for _ in fractions[len(member.snapshots) :]:
+        for _ in fractions[len(member.snapshots) :]:  # those that training did not get to
             member.snapshots.append(copy.deepcopy(member.network))
     return FittedStack(
         networks=[member.network for member in members],
