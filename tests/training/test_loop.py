@@ -123,23 +123,21 @@ def test_an_average_that_lags_behind_its_run_is_warned_of(settings, warned):
     assert ["50 of 40 steps" in str(each.message) for each in caught] == [True] * warned
 
 
-VARIANTS = {
-    **SETTINGS,
-    "sam over adamw": {"rho": 0.05, "optimizer": "adamw", "lr": 0.01},
-    "bfloat16": {"precision": "bfloat16"},
-}
-
-
 def trained(seed=0, family=DRAWN, **more):
     """A network that keeps statistics and draws numbers, by a short recipe with other settings."""
-    given = {
-        name: more.pop(name) for name in ("state", "on_progress", "sample_weight") & more.keys()
-    }
+    given = {n: more.pop(n) for n in ("state", "on_progress", "sample_weight") if n in more}
     return fit(batch_norm(seed), family, FLOATS, Y, Recipe(**{**SHORT, **more}), **given)
 
 
 def stopped_at(step):
     return lambda progress: progress.step == step
+
+
+VARIANTS = {
+    **SETTINGS,
+    "sam over adamw": {"rho": 0.05, "optimizer": "adamw", "lr": 0.01},
+    "bfloat16": {"precision": "bfloat16"},
+}
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
@@ -156,28 +154,19 @@ def test_stopping_anywhere_and_resuming_gives_the_same_bits(variant):
         assert second.epoch_losses == whole.epoch_losses
 
 
-def test_resuming_images_with_augmentation_and_a_trainable_objective_gives_the_same_bits():
-    x, y = pictures()
-    recipe = Recipe(epochs=3, batch_size=8, augment="crop-flip", lr=0.05)
-    whole_objective, objective, again = (cw.AUCMarginLoss() for _ in range(3))
-    whole = fit(conv_network(), whole_objective, x, y, recipe)
-    first = fit(conv_network(), objective, x, y, recipe, on_progress=stopped_at(8))
-    second = fit(conv_network(), again, x, y, recipe, state=first.state)
-    assert torch.equal(weights(second.network), weights(whole.network))
-    assert torch.equal(again.mean_positive, whole_objective.mean_positive)
-    assert again.mean_positive.item() != 0
-
-
-def test_a_memory_map_trains_to_the_same_bits_as_the_array(tmp_path):
+def test_images_of_a_memory_map_are_resumed_to_the_same_bits_as_those_of_an_array(tmp_path):
     x, y = pictures()
     np.save(tmp_path / "x.npy", x)
     mapped = np.load(tmp_path / "x.npy", mmap_mode="r")
-    recipe = Recipe(epochs=2, batch_size=8, augment="resized-crop-flips")
-    scale = ((0.5, 0.5, 0.5), (0.2, 0.2, 0.2))
-    by_map, by_array = (
-        fit(conv_network(), DRAWN, part, y, recipe, normalization=scale) for part in (mapped, x)
-    )
-    assert torch.equal(weights(by_map.network), weights(by_array.network))
+    recipe = Recipe(epochs=3, batch_size=8, augment="resized-crop-flips", lr=0.05)
+    whole_objective, objective, again = (cw.AUCMarginLoss() for _ in range(3))
+    scale = {"normalization": ((0.5, 0.5, 0.5), (0.2, 0.2, 0.2))}
+    whole = fit(conv_network(), whole_objective, x, y, recipe, **scale)
+    first = fit(conv_network(), objective, mapped, y, recipe, on_progress=stopped_at(8), **scale)
+    second = fit(conv_network(), again, mapped, y, recipe, state=first.state, **scale)
+    assert torch.equal(weights(second.network), weights(whole.network))
+    assert torch.equal(again.mean_positive, whole_objective.mean_positive)
+    assert again.mean_positive.item() != 0
 
 
 def test_killed_with_sigkill_and_resumed_gives_the_same_bits(tmp_path):
@@ -237,14 +226,9 @@ def test_a_loss_that_is_not_finite_names_step_and_settings():
         fit(mlp(0), FIXED, x, Y, Recipe(**SHORT))
 
 
-def test_training_leaves_the_global_generator_alone():
-    state = torch.get_rng_state()
-    trained()
+def test_seeds_are_separate_and_the_global_generator_is_left_alone():
+    state, same = torch.get_rng_state(), weights(trained().network)
     assert torch.equal(torch.get_rng_state(), state)
-
-
-def test_seeds_are_separate():
-    same = weights(trained().network)
     assert torch.equal(weights(trained().network), same)
     for name in ("seed_weights", "seed_order", "seed_lambda"):
         assert not torch.equal(weights(trained(**{name: 1}).network), same)
