@@ -1,6 +1,7 @@
 """Break-even line, landscapes and calibration against mpmath, loops and a known posterior."""
 
 import math
+from functools import partial
 
 import mpmath
 import numpy as np
@@ -35,13 +36,10 @@ def test_alpha_solves_its_equation_to_1e_12(omega):
     assert abs(alpha - truth) < 1e-12 * max(1, abs(truth))
 
 
-@given(
-    beta=st.floats(1, 1e4),
-    omega=st.floats(0.01, 0.99),
-    gamma=st.floats(0, 1),
-    tau=st.floats(0, 4),
-    z0=st.floats(-5, 5),
-)
+SETTING = st.floats(0.01, 0.99), st.floats(0, 1), st.floats(0, 4)
+
+
+@given(st.floats(1, 1e4), *SETTING, st.floats(-5, 5))
 @settings(max_examples=50)
 def test_both_labels_cost_the_same_on_the_line(beta, omega, gamma, tau, z0):
     line = cw.break_even(beta, omega, gamma, tau)
@@ -68,18 +66,11 @@ def difference(beta, z0, z1, omega=0.5, gamma=0.0, tau=0.0):
 def test_every_point_is_the_papers_formula(setting):
     found = loss_landscape(10, **setting, reach=4.0, points=9)
     assert found.z == pytest.approx(np.arange(-4, 5))
-    for i, z1 in enumerate(range(-4, 5)):
-        for j, z0 in enumerate(range(-4, 5)):
-            expected = difference(10, z0, z1, **setting)
-            assert found.difference[i, j] == pytest.approx(expected, rel=1e-10, abs=1e-12)
+    expected = [[difference(10, z0, z1, **setting) for z0 in found.z] for z1 in found.z]
+    np.testing.assert_allclose(found.difference, expected, rtol=1e-10, atol=1e-12)
 
 
-@given(
-    beta=st.floats(1.5, 500),
-    omega=st.floats(0.02, 0.98),
-    gamma=st.floats(0, 0.7),
-    tau=st.floats(0, 3.5),
-)
+@given(st.floats(1.5, 500), st.floats(0.02, 0.98), st.floats(0, 0.7), st.floats(0, 3.5))
 @settings(max_examples=40)
 def test_the_line_parts_the_signs(beta, omega, gamma, tau):
     found = loss_landscape(beta, omega=omega, gamma=gamma, tau=tau, points=21)
@@ -120,12 +111,10 @@ def test_without_a_reach_the_line_is_seen(beta, setting):
     axes = plot_landscape(beta, **setting)
     reach = axes.get_xlim()[1]
     assert reach >= 5
-    z0 = np.linspace(-reach, reach, 1001)
-    ends = axes.get_lines()[0]
+    z0, ends = np.linspace(-reach, reach, 1001), axes.get_lines()[0]
     z1 = np.interp(z0, ends.get_xdata(), ends.get_ydata())
     inside = np.abs(z1) <= reach
-    length = np.hypot(np.ptp(z0[inside]), np.ptp(z1[inside]))
-    assert length > reach
+    assert np.hypot(np.ptp(z0[inside]), np.ptp(z1[inside])) > reach
     assert not axes.texts
 
 
@@ -147,10 +136,8 @@ def test_calibration_is_the_closed_form(omega, gamma, tau):
     alpha = logits[:, 1] / 100**gamma - logits[:, 0] - tau * math.log(100)
     log_odds = alpha - math.log(omega / (1 - omega))
     torch.testing.assert_close(cw.calibrated_probability(logits, **at), log_odds.sigmoid())
-    shifted = log_odds + math.log(0.2 / 0.8) - math.log(1 / 100)
-    torch.testing.assert_close(
-        cw.calibrated_probability(logits, **at, prior=0.2), shifted.sigmoid()
-    )
+    shifted = (log_odds + math.log(0.2 / 0.8) - math.log(1 / 100)).sigmoid()
+    torch.testing.assert_close(cw.calibrated_probability(logits, **at, prior=0.2), shifted)
     # Named the other way round, the answer is still the probability of label 1.
     swapped = cw.calibrated_probability(logits.flip(-1), **{**at, "class_counts": (1, 100)})
     torch.testing.assert_close(swapped, 1 - log_odds.sigmoid())
@@ -207,8 +194,7 @@ def trained_log_odds(tau, reduction, lr=0.05, steps=4000, batch=128):
     return torch.logit(p) - truth
 
 
-@pytest.mark.parametrize("reduction", ["expected_mean", "mean"])
-@pytest.mark.parametrize("tau", [0.0, 2.0])
+@pytest.mark.parametrize(("tau", "reduction"), [(0.0, "mean"), (2.0, "expected_mean")])
 def test_training_in_mini_batches_recovers_the_true_posterior(tau, reduction):
     # "mean" is the same loss times the expected weight, 1.99 / 101: it needs larger steps.
     lr = 0.05 if reduction == "expected_mean" else 0.05 * 101 / 1.99
@@ -246,8 +232,6 @@ def test_log_odds_rank_where_probabilities_tie():
 @pytest.mark.parametrize("dtype", [torch.int32, torch.int16, torch.uint8])
 def test_any_integer_dtype_serves_as_target(dtype):
     logits, target = torch.randn(6, 2), torch.tensor([0, 1, 0, 0, 1, 1])
-    expected = cw.vs_loss(logits, target, class_counts=(9, 1), tau=1.0)
-    small = target.to(dtype)
-    assert cw.vs_loss(logits, small, class_counts=(9, 1), tau=1.0) == expected
-    assert cw.VSLoss((9, 1), tau=1.0)(logits, small) == expected
-    torch.testing.assert_close(cw.FocalLoss()(logits, small), cw.focal_loss(logits, target))
+    plain = partial(cw.vs_loss, class_counts=(9, 1), tau=1.0)
+    for loss in (plain, cw.VSLoss((9, 1), tau=1.0), cw.FocalLoss()):
+        assert loss(logits, target.to(dtype)) == loss(logits, target)

@@ -66,10 +66,10 @@ def test_the_same_input_gives_the_same_output(built):
     assert torch.equal(network.train()(x), twin.train()(x))
     assert torch.equal(torch.get_rng_state(), state)  # nothing is drawn in training either
     before = copy.deepcopy(network.state_dict())
-    assert all(torch.equal(value, before[name]) for name, value in twin.state_dict().items())
     whole = network.eval()(x)
     assert torch.equal(whole, network(x))
-    assert all(torch.equal(value, before[name]) for name, value in network.state_dict().items())
+    for one in (network, twin):  # nothing is remembered in evaluation
+        assert all(torch.equal(value, before[name]) for name, value in one.state_dict().items())
     # One sample alone is scored as among others.
     torch.testing.assert_close(network(x[:1]), whole[:1], rtol=1e-4, atol=1e-4)
 
@@ -77,7 +77,7 @@ def test_the_same_input_gives_the_same_output(built):
 @pytest.mark.parametrize("name", IMAGES)
 def test_channels_last(name):
     network = copy.deepcopy(drawn(name)).double()
-    x = torch.randn(3, *SHAPES[name], dtype=torch.float64)
+    x = torch.randn(2, *SHAPES[name], dtype=torch.float64)
     twin = copy.deepcopy(network).to(memory_format=torch.channels_last)
     out, other = network(x), twin(x.contiguous(memory_format=torch.channels_last))
     torch.testing.assert_close(out, other)
