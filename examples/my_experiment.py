@@ -3,8 +3,8 @@
 from typing import Any
 
 from curvewise.figures.frames import boxes
-from curvewise.paper.experiment import Claim, Data, Experiment, within
-from curvewise.paper.measures import gains
+from curvewise.paper.experiment import Claim, Data, Experiment
+from curvewise.paper.measures import gains, within
 from curvewise.paper.profiles import Profile, both
 from curvewise.sweep.spec import Spec
 

@@ -65,7 +65,7 @@ SHEETS = {
     "box many": lambda: boxes(MANY, x="task", xlabel="task", **WORDS),
     "dots": lambda: boxes(MODELS, x="task", hue="method", box=False, xlabel="task", **WORDS),
     "bars": lambda: lines(
-        MEANS, x="beta", y="mean", hue="method", panel="task", low="min", high="max", log=True,
+        MODELS, x="beta", y="auc", hue="method", panel="task", bars=True, log=True,
         zero=True, **WORDS,
     ),
     "styles": lambda: lines(MEANS, x="beta", y="mean", hue="method", style="task", **WORDS),

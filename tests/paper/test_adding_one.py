@@ -20,7 +20,9 @@ def test_an_experiment_is_added_as_the_page_says(tmp_path):
     shutil.copyfile(ROOT / source, tmp_path / target)
     assert len((ROOT / source).read_text().splitlines()) < 60
     catalogue = tmp_path / re.findall(r"`(\S+\.py)`", steps[2])[0]
-    text = catalogue.read_text().replace("        MELANOMA_BOX,\n", "        EXPERIMENT,\n", 1)
+    text = catalogue.read_text().replace(
+        "        imbalance.MELANOMA_BOX,\n", "        EXPERIMENT,\n", 1
+    )
     catalogue.write_text(f"from curvewise.paper.my_experiment import EXPERIMENT\n{text}")
     environment = {**os.environ, "PYTHONPATH": str(tmp_path / "src"), "OMP_NUM_THREADS": "1"}
     run, publish = (re.findall(r"`(curvewise [^`]+)`", steps[k])[0] for k in (3, 4))

@@ -217,8 +217,7 @@ def test_names_in_a_status_fold_and_are_never_cut(monkeypatch):
 def test_the_spec_of_a_comparison():
     given = {"beta": 10, "methods": ["vs"], "seeds": 1, "n_train": 100}
     for features in ({"embed": "efficientnet-lite0"}, {"embed": "efficientnet-lite0", "size": 96}):
-        options = {"embed": features["embed"], "embed_size": features.get("size")}
-        spec = comparison_spec("cifar10:0/1", **options, **given)
+        spec = comparison_spec("cifar10:0/1", features=features, **given)
         assert spec.runs()[0].features == features
     assert comparison_spec("digits:8", **given).runs()[0].features == {}
     # Small data are gone through more often, and FiLM starts as the identity.

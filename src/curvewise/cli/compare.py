@@ -84,12 +84,10 @@ def compare(
         methods=[name.strip() for name in methods.split(",")],
         seeds=seeds,
         n_train=len(task.y_train),
-        embed=embed,
-        embed_size=embed_size,
-        epochs=epochs,
         network=network,
         preset=preset,
-        changes=changes,
+        changes=given({"epochs": epochs}) | changes,
+        features=given({"embed": embed, "size": embed_size}),
         data={name: value for name, value in given(vars(data)).items() if name not in PLACES},
     )
     out.mkdir(parents=True, exist_ok=True)

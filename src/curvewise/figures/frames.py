@@ -222,8 +222,7 @@ def lines(
     hue: str,
     panel: str | None = None,
     style: str | None = None,
-    low: str | None = None,
-    high: str | None = None,
+    bars: bool = False,
     points: "DataFrame | None" = None,
     log: bool = False,
     zero: bool = False,
@@ -236,8 +235,8 @@ def lines(
     ----------
     style
         A column whose values dashes and markers tell apart, within a colour.
-    low, high
-        Columns of how far the bar at each point reaches.
+    bars
+        Draw the mean of all rows at a point, and a bar from the lowest to the highest.
     points
         Rows with the same columns that are marked by a large dot, and by their "text" if any.
     log
@@ -253,9 +252,12 @@ def lines(
     >>> [text.get_text() for text in figure.axes[0].get_xticklabels()]
     ['5', '50']
     """
+    sheet = {"xlabel": x, "ylabel": y} | (RATES if square else {}) | sheet
+    if bars:
+        together = frame.groupby([name for name in (panel, hue, style, x) if name], sort=False)
+        frame, y = together[y].agg(["mean", "min", "max"]).reset_index(), "mean"
     panels, colors = split(frame, panel), colors_of(split(frame, hue))
-    figure, all_axes = new_sheet(panels, **{"xlabel": x, "ylabel": y, **sheet})
-    bars = [low, high] if low and high else []
+    figure, all_axes = new_sheet(panels, **sheet)
     crowded = frame[x].nunique() > MANY
     marked = not crowded or (points is not None and hue in points)
     looks: dict[str, Look] = {
@@ -276,9 +278,9 @@ def lines(
             # Moved apart a little, so that bars of lines at the same x are seen.
             moved = 1.06 ** (list(colors).index(key) - (len(colors) - 1) / 2) if bars and log else 1
             for dash, part in split(own, style).items():
-                reach = part[bars].sub(part[y], axis=0).abs().to_numpy().T if bars else None
+                ends = part[["min", "max"]].sub(part[y], axis=0).abs().T if bars else None
                 axes.errorbar(
-                    part[x] * moved, part[y], yerr=reach,
+                    part[x] * moved, part[y], yerr=ends,
                     capsize=2, markersize=4, markevery=[] if crowded else None,
                     **looks[dash if style else key] | {"color": colors[key]},
                 )  # fmt: skip

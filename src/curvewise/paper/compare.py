@@ -28,13 +28,11 @@ def comparison_spec(
     methods: Sequence[str],
     seeds: int,
     n_train: int,
-    embed: str | None = None,
-    embed_size: int | None = None,
-    epochs: int | None = None,
     network: str = "mlp",
     preset: str | None = None,
     changes: dict[str, Any] | None = None,
     data: dict[str, Any] | None = None,
+    features: dict[str, Any] | None = None,
 ) -> Spec:
     """Return the sweep that compares methods: the paper's 48 settings where a method has them.
 
@@ -54,8 +52,6 @@ def comparison_spec(
         steps = -(-n_train // BATCH)
         length = max(LEAST_EPOCHS, -(-LEAST_STEPS // steps))
         recipe = {"preset": "quick", "epochs": length, "batch_size": BATCH}
-    recipe |= {} if epochs is None else {"epochs": epochs}
-    features = {"embed": embed, "size": embed_size}
     return Spec.from_dict(
         {
             "name": "compare",
@@ -63,7 +59,7 @@ def comparison_spec(
             "betas": [beta],
             "seeds": list(range(seeds)),
             "data": data or {},
-            "features": {name: value for name, value in features.items() if value is not None},
+            "features": features or {},
             "network": {"name": network} | ({"hidden": HIDDEN} if network == "mlp" else {}),
             "recipe": recipe | (changes or {}),
             "methods": [
@@ -100,19 +96,20 @@ def _rows(*tables: pd.DataFrame) -> list[Any]:
 def _draw(models: pd.DataFrame, folder: Path) -> list[str]:
     """Draw the bands of all ROC curves and the spread of all AUCs; return the files."""
     task, beta, _ = models[CELL].iloc[0]
-    seeds, ended = models["seed"].nunique(), models[models["auc"].notna()]
-    several = seeds > 1
+    by_seed = models.dropna(subset="auc").groupby("seed", sort=False)
+    areas = groups = _areas(models.dropna(subset="auc"))
+    several = models["seed"].nunique() > 1
+    if several:
+        groups = {f"seed = {seed}": _areas(rows) for seed, rows in by_seed}
     where = task if isnan(beta) else f"{task}, beta = {beta:g}"
-    title = f"{where}, {seeds} subsample{'s' * several}"
-    by_seed = ended.groupby("seed", sort=False)
-    groups = {f"seed = {seed}": _areas(own) for seed, own in by_seed} if several else _areas(ended)
+    title = f"{where}, {models['seed'].nunique()} subsample{'s' * several}"
     bands, spread = new_axes(bare=True), new_axes(9.0 if several else 5.5, bare=True)
-    plot_band(roc_bands(models), areas=_areas(ended), title=title, ax=bands)
+    plot_band(roc_bands(models), areas=areas, title=title, ax=bands)
     plot_spread(groups, title=title, ax=spread)
-    figures = {"roc_bands.png": bands, "auc_spread.png": spread}
-    for name, axes in figures.items():
-        save(axes, folder / name)
-    return [str(folder / name) for name in figures]
+    files = [folder / "roc_bands.png", folder / "auc_spread.png"]
+    for axes, file in zip((bands, spread), files, strict=True):
+        save(axes, file)
+    return list(map(str, files))
 
 
 def _areas(models: pd.DataFrame) -> dict[str, Any]:

@@ -5,39 +5,32 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from scipy.stats import rankdata
 
 from curvewise.figures.frames import boxes, lines
-from curvewise.paper.experiment import Claim, Data, Experiment, Measured, Reading, within
+from curvewise.paper.experiment import Claim, Data, Experiment, Measured, Reading
 from curvewise.paper.imbalance import CAT_DOG
-from curvewise.paper.measures import TITLES, VS, gain, over_cells
-from curvewise.paper.profiles import Profile, both
+from curvewise.paper.measures import LCT, TITLES, VS, over_cells, over_pairs, within
+from curvewise.paper.profiles import VALIDATION, Profile, both
 from curvewise.roc.curve import auc
 from curvewise.roc.interval import auc_interval, compare_auc
 from curvewise.stats.ensembles import ensemble_growth, joined_score
 from curvewise.sweep.spec import Spec
 
-VALIDATION = 0.25  # of the training data, kept to choose a model by
 FEW = "Few rare samples are for validation: a choice on them is nearly one by lot."
+GROWTH = "fig-ensemble"
 GROWTH_TASKS = ["fashion-mnist:0/6", "fashion-mnist:2/4", CAT_DOG]
 
 
-def chosen_of(models: pd.DataFrame) -> "pd.Series[Any]":
-    """Return the model with the best AUC on validation."""
-    return models.iloc[int(np.argmax(models["validation_auc"]))]
-
-
 def _collect_growth(reading: Reading) -> Data:
-    """Collect what the first few models give, and tests of the ensemble against the chosen one."""
-    assert reading.store is not None
     growth, compared = [], []
-    there = reading.models(scores=True).dropna(subset="auc")
+    there = reading.models(scores=True).dropna(subset="auc").reset_index(drop=True)
     for (task, method), models in there.groupby(["task", "method"], sort=False):
         place = {"task": task, "method": method}
         y, scores = models["y"].iloc[0], np.stack(models["score"].to_list())
         steps = ensemble_growth(y, scores, models["validation_auc"], models["seconds"])
         growth.append(pd.DataFrame({**place, **steps}))
-        together, chosen = joined_score(models["score"]), chosen_of(models)
+        chosen = models.loc[models["validation_auc"].idxmax()]
+        together = joined_score(models["score"])
         found, test = auc_interval(y, together), compare_auc(y, together, chosen["score"])
         kept = int(reading.store.labels(chosen["fingerprint"], "validation").sum())
         areas = {"mean": models["auc"].mean(), "chosen": chosen["auc"], "ensemble": found.auc}
@@ -47,7 +40,7 @@ def _collect_growth(reading: Reading) -> Data:
     return {"growth": pd.concat(growth), "comparison": pd.DataFrame(compared)}
 
 
-def _ahead(data: Data, less: str) -> Measured:
+def _ahead(less: str, data: Data) -> Measured:
     rows = data["comparison"]
     return over_cells(rows["ensemble"] - rows[less], "mean", "cases")
 
@@ -58,21 +51,18 @@ def _draw_growth(data: Data, **sheet: Any) -> Any:
     place = ["task", "method", "members"]
     long = rows.melt(place, list(ways.values()), "way", "auc").groupby([*place, "way"], sort=False)
     looks: Any = {"style": "way", "panel": "task", "log": True, "xlabel": "members trained"}
-    looks["ylabel"] = "AUC, mean of 20 orders"
-    means = long["auc"].mean().reset_index()
-    return lines(means, x="members", y="auc", hue="method", **looks, **sheet)
+    looks |= {"y": "auc", "ylabel": "AUC, mean of 20 orders"}
+    return lines(long["auc"].mean().reset_index(), x="members", hue="method", **looks, **sheet)
 
 
 ENSEMBLES = Experiment(
-    name="fig-ensemble",
+    name=GROWTH,
     question="Is the mean score of all settings better than the setting chosen on validation?",
-    sweeps=lambda profile: profile.specs(
-        "fig-ensemble", GROWTH_TASKS, both(), validation=VALIDATION
-    ),
+    sweeps=lambda profile: profile.specs(GROWTH, GROWTH_TASKS, both(), validation=VALIDATION),
     collect=_collect_growth,
     draw=_draw_growth,
     claims={
-        f"The ensemble of 48 has the higher AUC than the {of}": Claim(partial(_ahead, less=less))
+        f"The ensemble of 48 has the higher AUC than the {of}": Claim(partial(_ahead, less))
         for of, less in (
             ("model chosen on validation", "chosen"),
             ("mean single model", "mean"),
@@ -104,10 +94,9 @@ GRIDS: dict[str, dict[str, Any]] = {
     # Its loss is p (1 - p) times a variance, hence small: a learning rate is its own matter.
     "auc-margin": {"margin": [1.0, 0.3], "lr": [0.1, 0.3, 1.0, 3.0]},
 }
-MIDDLE = {"omega": 0.7, "gamma": 0.2}  # of the paper's grid, for VS and LCT alone
-DEFAULTS: dict[str, dict[str, Any]] = {
-    "vs": {**MIDDLE, "tau": 1.0},
-    "lct": {**MIDDLE, "tau": "0:3:0.33"},
+DEFAULTS: dict[str, dict[str, Any]] = {  # for VS and LCT alone, the middle of the paper's grid
+    "vs": {"omega": 0.7, "gamma": 0.2, "tau": 1.0},
+    "lct": {"omega": 0.7, "gamma": 0.2, "tau": "0:3:0.33"},
 }
 SETTINGS = ("focus", "max_margin", "scale", "omega", "gamma", "tau", "margin")
 WAYS = ["alone", "chosen", "ensemble"]
@@ -121,16 +110,14 @@ def _method_sweeps(profile: Profile) -> list[Spec]:
         repeats = {} if "grid" in grid else {"repeats": max(most // settings, 1)}
         tries.append({"method": method, **grid, **repeats})
         defaults.append({"method": method, **DEFAULTS.get(method, {}), "repeats": alone})
-    return [
-        spec
-        for suffix, methods in (("", tries), ("-alone", defaults))
-        for spec in profile.specs(METHODS + suffix, METHOD_TASKS, methods, validation=VALIDATION)
-    ]
+    more: Any = {"tasks": METHOD_TASKS, "validation": VALIDATION}
+    alone_specs = profile.specs(f"{METHODS}-alone", methods=defaults, **more)
+    return profile.specs(METHODS, methods=tries, **more) + alone_specs
 
 
 def _collect_methods(reading: Reading) -> Data:
     of_tries = len(reading.sweeps) // 2
-    tried = reading.models(*reading.sweeps[:of_tries], scores=True)
+    tried = reading.models(*reading.sweeps[:of_tries], scores=True).reset_index(drop=True)
     alone = reading.models(*reading.sweeps[of_tries:]).dropna(subset="auc")
     rows = []
     for (task, method), models in tried.groupby(["task", "method"], sort=False):
@@ -146,7 +133,7 @@ def _tried(models: pd.DataFrame) -> dict[str, Any]:
     """Return what a method's tries are worth; nothing where all of them diverged."""
     if models.empty:
         return dict.fromkeys(("chosen", "chosen_settings", "ensemble", "mean", "oracle"))
-    chosen = chosen_of(models)
+    chosen = models.loc[models["validation_auc"].idxmax()]
     known = {name: chosen[name] for name in SETTINGS if name in models}
     settings = " ".join(f"{name}={value}" for name, value in known.items() if value == value)
     return {
@@ -163,20 +150,18 @@ def method_table(data: Data) -> pd.DataFrame:
 
     A method without a model left on a task is the last there.
     """
-    rows = data[""]
-    for way in WAYS:
-        ranks = rows.groupby("task")[way].transform(lambda auc: rankdata(-auc.fillna(-np.inf)))
-        rows = rows.assign(**{f"rank {way}": ranks})
+    ranks = data[""].groupby("task")[WAYS].rank(ascending=False, na_option="bottom")
+    rows = data[""].join(ranks.add_prefix("rank "))
     averaged = [*WAYS, *(f"rank {way}" for way in WAYS), "mean", "oracle"]
     how = {"tries": "max", "diverged": "sum"} | dict.fromkeys(averaged, "mean")
     names = {"mean": "mean of tries", "oracle": "best on test (a cheat)"}
     return rows.groupby("method", sort=False).agg(how).reset_index().rename(columns=names)
 
 
-def by_way(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return a row for each method, way and task, as models of methods called "VS, alone"."""
-    long = rows.melt(["task", "method"], WAYS, "way", "auc").dropna(subset="auc")
-    return long.assign(beta=100.0, seed=0, method=long["method"] + ", " + long["way"])
+def _gain(b: str, way: str, a: str, data: Data) -> Measured:
+    """Return what a way of using b's models has more in AUC than a's models alone."""
+    first, second = (data[""][data[""]["method"] == name].set_index("task") for name in (a, b))
+    return over_pairs(second[way] - first["alone"], "mean")
 
 
 def _draw_methods(data: Data, **sheet: Any) -> Any:
@@ -195,16 +180,14 @@ METHOD_TABLE = Experiment(
     draw=_draw_methods,
     claims={
         **{
-            f"{who} has the higher AUC than {of} alone": Claim(
-                gain("mean", a=f"{a}, alone", b=b, unit="pairs", where=by_way)
-            )
-            for who, b, of, a in (
-                ("LCT alone", "VS + LCT, alone", "VS", "VS"),
-                ("The ensemble of VS", "VS, ensemble", "VS", "VS"),
-                ("The ensemble of LCT", "VS + LCT, ensemble", "VS", "VS"),
-                ("The ensemble of logit adjustment", "logit adjustment, ensemble", "VS", "VS"),
-                ("VS chosen on validation", "VS, chosen", "VS", "VS"),
-                ("LCT alone", "VS + LCT, alone", "cross-entropy", "CE"),
+            f"{who} has the higher AUC than {of} alone": Claim(partial(_gain, b, way, a))
+            for who, b, way, of, a in (
+                ("LCT alone", LCT, "alone", "VS", VS),
+                ("The ensemble of VS", VS, "ensemble", "VS", VS),
+                ("The ensemble of LCT", LCT, "ensemble", "VS", VS),
+                ("The ensemble of logit adjustment", "logit adjustment", "ensemble", "VS", VS),
+                ("VS chosen on validation", VS, "chosen", "VS", VS),
+                ("LCT alone", LCT, "alone", "cross-entropy", "CE"),
             )
         },
         "Losses alone lie within 0.02 of each other in mean AUC": Claim(

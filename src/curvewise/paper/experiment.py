@@ -7,7 +7,7 @@ claimed is made from those files alone, so that anybody can do it again without 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import isnan, nan
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pandas as pd
 
@@ -18,14 +18,12 @@ from curvewise.sweep.spec import Spec
 from curvewise.sweep.store import Store
 from curvewise.sweep.work import Problems
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
 Data = dict[str, pd.DataFrame]  # by the part that the name of its CSV file ends with, or ""
 SETTINGS = ["omega", "gamma", "tau"]
 AREAS = ["task", "beta", "seed", "method", *SETTINGS, "auc"]
 HOLDS, PARTLY, FAILS, UNTESTED = "holds", "partly", "does not hold", "not tested here"
 SURE = 0.05
+NUMBERS = ("value", "low", "high", "p", "better", "units")  # of what was measured, in a result
 
 
 @dataclass(frozen=True)
@@ -36,7 +34,7 @@ class Reading:
     """
 
     profile: Profile
-    store: Store | None
+    store: Store
     problems: Problems
     sweeps: Sequence[str]
 
@@ -46,19 +44,10 @@ class Reading:
         `auc` is nan where a model diverged. With `scores` there are `y` (n,) and `score` (n,), too,
         of models that did not. Settings of the recipe have their plain names.
         """
-        assert self.store is not None
         rows = pd.concat([models(self.store, one, scores=scores) for one in sweeps or self.sweeps])
         plain = {name: str(name).removeprefix("recipe.") for name in rows}
         rows = rows.rename(columns={name: new for name, new in plain.items() if new not in rows})
         return rows.reindex(columns=[*rows, *(name for name in SETTINGS if name not in rows)])
-
-
-def columns(*names: str) -> Callable[[Reading], Data]:
-    """Return what collects columns of every model of all sweeps, in one file."""
-    return lambda reading: {"": reading.models()[[*names]]}
-
-
-areas = columns(*AREAS)
 
 
 @dataclass(frozen=True)
@@ -97,15 +86,6 @@ def by_test(found: Measured, sign: int) -> str:
     return HOLDS if sure else PARTLY
 
 
-def within(low: float, high: float) -> Callable[[Measured, int], str]:
-    """Return the rule that a value must lie in a range.
-
-    >>> within(0, 0.5)(Measured(0.11), 1), within(0, 0.5)(Measured(0.83), 1)
-    ('holds', 'does not hold')
-    """
-    return lambda found, sign: HOLDS if low <= found.value <= high else FAILS
-
-
 @dataclass(frozen=True)
 class Claim:
     """How a sentence that can be wrong is measured; the sentence is its key in `Experiment.claims`.
@@ -130,10 +110,10 @@ class Claim:
     better: int = 1
     family: str = ""
 
-    def result(self, text: str, found: Measured | None) -> dict[str, Any]:
+    def result(self, text: str, found: Measured) -> dict[str, Any]:
         """Return the claim, what was found and the verdict, with the reason in a fixed form."""
         row = {"claim": text, "published": self.published}
-        if found is None or isnan(found.value):
+        if isnan(found.value):
             return {**row, "value": nan, "here": "-", "verdict": UNTESTED}
         interval = not isnan(found.low)
         here = f"{found.value:+.4f}" if found.units or interval else f"{found.value:.4g}"
@@ -141,23 +121,22 @@ class Claim:
         if found.units:
             here += f", {found.word} on {found.better} of {found.units} {found.unit}"
         here += "" if isnan(found.p) else f", p = {found.p:.2g}"
-        names = ("value", "low", "high", "p", "better", "units")
-        row |= {name: getattr(found, name) for name in names}
+        row |= {name: getattr(found, name) for name in NUMBERS}
         return {**row, "here": here, "verdict": self.holds(found, self.better)}
 
 
 def results(claims: Mapping[str, Claim], data: Data) -> pd.DataFrame:
     """Return a row for each claim: what was published, what was found here, and the verdict."""
-    found: dict[str, Measured] = {}
-    for text, claim in claims.items():
-        value = claim.measure(data)
-        if value is not None:
-            found[text] = value if isinstance(value, Measured) else Measured(float(value))
+    values = {text: claim.measure(data) for text, claim in claims.items()}
+    found = {
+        text: value if isinstance(value, Measured) else Measured(nan if value is None else value)
+        for text, value in values.items()
+    }
     for family in {claim.family for claim in claims.values()}:
         known = [text for text in found if claims[text].family == family]
         corrected = holm(found[text].p for text in known)
         found |= {t: replace(found[t], p=p) for t, p in zip(known, corrected, strict=True)}
-    return pd.DataFrame([claim.result(text, found.get(text)) for text, claim in claims.items()])
+    return pd.DataFrame([claim.result(text, found[text]) for text, claim in claims.items()])
 
 
 def sentence(result: "pd.Series[Any]") -> str:
@@ -191,19 +170,16 @@ class Experiment:
         What a reader must know, one line each.
     finding
         The title of the figure, where it cannot change; else it is the first claim's result.
-    published
-        Whether it is a figure or table of the paper, or goes beyond it.
     """
 
     name: str
     question: str
     claims: Mapping[str, Claim]
-    draw: "Callable[..., Figure] | None" = None
+    draw: Callable[..., Any] | None = None
     sweeps: Callable[[Profile], Sequence[Spec]] = lambda profile: ()
-    collect: Callable[[Reading], Data] = areas
+    collect: Callable[[Reading], Data] = lambda reading: {"": reading.models()[AREAS]}
     table: Callable[[Data], pd.DataFrame] | None = None
     caveats: tuple[str, ...] = ()
-    published: bool = False
     finding: str = ""
 
     def needs(self, profile: Profile) -> list[str]:

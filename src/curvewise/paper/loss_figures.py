@@ -13,8 +13,8 @@ from curvewise.figures.frames import COLOR_LABEL, draw_landscape, landscapes, li
 from curvewise.figures.sheets import new_axes
 from curvewise.losses.family import LinearDensity
 from curvewise.losses.landscape import break_even, loss_landscape
-from curvewise.paper.experiment import Claim, Data, Experiment, Reading, within
-from curvewise.paper.measures import over_cells
+from curvewise.paper.experiment import Claim, Data, Experiment, Reading
+from curvewise.paper.measures import over_cells, within
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -73,16 +73,15 @@ def plot_landscape(
 
 
 def _collect_landscapes(varied: Mapping[str, Sequence[float]], reading: Reading) -> Data:
-    points: dict[str, Any] = {}
-    rows = []
+    points, rows = {}, []
     for name, values in varied.items():
         for value in values:
-            setting: dict[str, Any] = {**PLAIN, name: value}
+            setting = PLAIN | {name: value}
             panel, found = f"{name} = {value:g}", loss_landscape(BETA, **setting)
             z1, z0 = (along.ravel() for along in np.meshgrid(found.z, found.z, indexing="ij"))
             points |= {"z0": z0, "z1": z1, panel: found.difference.ravel()}
-            about = {"panel": panel, "varied": name, "beta": BETA, **setting}
-            rows.append({**about, **vars(found.line)})
+            about = {"panel": panel, "varied": name, "beta": BETA}
+            rows.append({**about, **setting, **vars(found.line)})
     return {"": pd.DataFrame(points), "lines": pd.DataFrame(rows)}
 
 
@@ -91,14 +90,13 @@ def _draw_landscapes(data: Data, *, panels: Sequence[str], **sheet: Any) -> Any:
     return landscapes(data[""], data["lines"], panels, **sheet)
 
 
-def off(name: str, column: str, expected: Any, published: str = "") -> Claim:
+def off(name: str, column: str, expected: str, published: str = "") -> Claim:
     """Return the largest relative error of a column of the lines where one setting is varied."""
 
     def measure(data: Data) -> float:
         rows = data["lines"][data["lines"]["varied"] == name]
-        wanted = np.array([expected(row) for row in rows.itertuples()], float)
-        errors = np.abs(rows[column] - wanted) / np.maximum(np.abs(wanted), 1)
-        return float(errors.max())
+        wanted = rows.eval(expected)
+        return float((np.abs(rows[column] - wanted) / np.maximum(np.abs(wanted), 1)).max())
 
     return Claim(measure, within(0, EXACT), published)
 
@@ -115,7 +113,7 @@ def sides(data: Data) -> float:
 
 TAU_SHIFTS = {
     "tau shifts the break-even line by tau log(beta) (largest relative error)": off(
-        "tau", "intercept", lambda row: row.tau * log(row.beta), "tau log(beta)"
+        "tau", "intercept", "tau * log(beta)", "tau log(beta)"
     )
 }
 PARTS = {
@@ -127,7 +125,6 @@ BREAK_EVEN_TAU = Experiment(
     name="fig-break-even-tau",
     question="What does tau do to the loss over the logits?",
     finding="tau shifts the line of equal cost by tau log(beta); its slope stays",
-    published=True,
     collect=partial(_collect_landscapes, TAU),
     draw=partial(_draw_landscapes, panels=["tau = 0", "tau = 1", "tau = 2"]),
     claims={
@@ -145,7 +142,6 @@ CONTOURS = Experiment(
     name="fig-contours",
     question="What do omega, gamma and tau do to the loss over the logits?",
     finding="omega and tau shift the line of equal cost, gamma turns it about the origin",
-    published=True,
     collect=partial(_collect_landscapes, ALL),
     draw=partial(
         _draw_landscapes,
@@ -154,10 +150,10 @@ CONTOURS = Experiment(
     claims={
         **TAU_SHIFTS,
         "omega shifts the line and does not turn it (largest change of slope)": off(
-            "omega", "slope", lambda row: 1.0, "shifts it"
+            "omega", "slope", "1.0", "shifts it"
         ),
         "gamma turns the line to slope beta^gamma (largest relative error)": off(
-            "gamma", "slope", lambda row: row.beta**row.gamma, "turns it"
+            "gamma", "slope", "beta**gamma", "turns it"
         ),
         **PARTS,
     },
@@ -189,31 +185,28 @@ def _collect_densities(reading: Reading) -> Data:
 def _draw_densities(data: Data, **sheet: Any) -> Any:
     named = {"pdf": "density", "cdf": "cumulative probability"}
     rows = data[""].rename(columns=named).melt(["height", "tau"], list(named.values()), "panel")
-    rows = rows.assign(height=rows["height"].map(f"height at {HIGH:g}: {{:g}}".format))
+    rows["height"] = rows["height"].map(f"height at {HIGH:g}: {{:g}}".format)
     return lines(rows, x="tau", y="value", hue="height", panel="panel", ylabel="", **sheet)
-
-
-def _density(data: Data, height: float, column: str) -> float:
-    rows = data["summary"]
-    return float(rows.loc[np.isclose(rows["height"], height), column].iloc[0])
 
 
 LINEAR_DENSITY = Experiment(
     name="fig-linear-density",
     question="From what densities is tau drawn?",
     finding="Height 0 at 3 is a triangle, 0.33 nearly uniform, 0.66 nearly all at the top",
-    published=True,
     collect=_collect_densities,
     draw=_draw_densities,
     claims={
         "With height 0 at 3 it is a triangle: its mean is 1": Claim(
-            lambda data: _density(data, 0.0, "mean"), within(1, 1), "a triangle"
+            lambda data: data["summary"].set_index("height")["mean"][0], within(1, 1), "a triangle"
         ),
         "With height 0.33 it is nearly uniform: its mean is nearly 1.5": Claim(
-            lambda data: _density(data, 0.33, "mean"), within(1.49, 1.51), "uniform"
+            lambda data: data["summary"].set_index("height")["mean"][0.33],
+            within(1.49, 1.51),
+            "uniform",
         ),
         "With height 0.66 nearly all is at the top: above 1.5 lies most": Claim(
-            lambda data: _density(data, 0.66, "above the middle"), within(0.5, 1)
+            lambda data: data["summary"].set_index("height")["above the middle"][0.66],
+            within(0.5, 1),
         ),
     },
     table=lambda data: data["summary"],
@@ -244,16 +237,15 @@ def _draw_softmax(data: Data, **sheet: Any) -> Any:
         one.assign(omega=one["omega"].map("omega = {:g}".format))
         for one in (rows[rows["value"] <= HIGHEST], marked)
     )
-    words = {"xlabel": "softmax score p1", "ylabel": "weighted cross-entropy", **sheet}
     looks: Any = {"hue": "label", "panel": "omega", "points": points, "columns": 2}
-    return lines(drawn, x="p1", y="value", **looks, **words)
+    looks |= {"xlabel": "softmax score p1", "ylabel": "weighted cross-entropy"}
+    return lines(drawn, x="p1", y="value", **looks, **sheet)
 
 
 OMEGA_SOFTMAX = Experiment(
     name="fig-omega-softmax",
     question="At which softmax score do both labels cost the same under class weights?",
     finding="Both labels cost the same at a softmax score that rises with omega",
-    published=True,
     collect=_collect_softmax,
     draw=_draw_softmax,
     claims={

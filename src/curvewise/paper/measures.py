@@ -2,18 +2,19 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from math import sqrt
 from typing import Any
 
 import pandas as pd
 
 from curvewise.paper.experiment import FAILS, HOLDS, PARTLY, Claim, Data, Measured, by_test
-from curvewise.stats.areas import BETTER, DECIMALS, differences
+from curvewise.stats.areas import BETTER, CELL, DECIMALS, differences
 from curvewise.stats.comparisons import classes_of, dyadic_test
 
 VS, LCT = "VS", "VS + LCT"
 # Of VS's four values of tau, 0 does nothing for the rare class, and LCT never stays there.
-SHIFTED = "VS at tau > 0"
+SHIFTED, AT_TWO = "VS at tau > 0", "VS at tau = 2"
 TITLES = {  # of tasks, for readers
     "cifar10:cat/dog": "CIFAR-10 cat/dog",
     "cifar100:household": "CIFAR-100 household",
@@ -27,74 +28,71 @@ TITLES = {  # of tasks, for readers
     "fashion-mnist:5/7": "Fashion sandal/sneaker",
     "fashion-mnist:7/9": "Fashion sneaker/boot",
 }
-Where = Callable[[pd.DataFrame], pd.DataFrame]
 
 
-def severe(models: pd.DataFrame) -> pd.DataFrame:
-    """Return the models at beta of 100 or more, from where the paper sees LCT ahead."""
-    return models[models["beta"] >= 100]
-
-
-def shifted(models: pd.DataFrame) -> pd.DataFrame:
-    """Return the models without those of VS at tau = 0: a control that the paper lacks."""
-    return models[(models["method"] != VS) | (pd.to_numeric(models["tau"], errors="coerce") != 0)]
-
-
-def at_two(models: pd.DataFrame) -> pd.DataFrame:
-    """Return the models without those of VS at another tau than 2."""
-    return models[(models["method"] != VS) | (pd.to_numeric(models["tau"], errors="coerce") == 2)]
+def lead(models: pd.DataFrame, a: str = VS, b: str = LCT) -> pd.DataFrame:
+    """Return the `differences` of a and b, where a may be SHIFTED or AT_TWO, controls of ours."""
+    models = models.assign(**{name: 0 for name in CELL if name not in models})
+    if a in (SHIFTED, AT_TWO):
+        tau = pd.to_numeric(models["tau"], errors="coerce")
+        rival = {SHIFTED: tau != 0, AT_TWO: tau == 2}[a] & (models["method"] == VS)
+        models["method"] = models["method"].mask(rival, a)
+    return differences(models, a, b)
 
 
 def gain(
     statistic: str,
+    data: Data,
     *,
     a: str = VS,
     b: str = LCT,
-    where: Where = lambda models: models,
+    where: str = "",
     parts: Sequence[str] = ("",),
     tie: float = 0.0,
     unit: str = "panels",
-) -> Callable[[Data], Measured | None]:
+) -> Measured:
     """Return what a statistic of AUC over the models of b has more than over those of a.
 
-    Units are cells (task, beta and seed); with the unit "pairs" they are pairs of classes, seeds
-    averaged, and tested with what shared classes allow (Aronow et al. 2015). A loss of less than
-    `tie` counts as none. The models are those of some `parts` of the data.
+    Units are cells (task, beta and seed, as far as data have them); with the unit "pairs" they are
+    pairs of classes, seeds averaged. A loss of less than `tie` counts as none. The models are those
+    of some `parts` of the data for which a query holds.
     """
+    models = pd.concat([data[part] for part in parts])
+    steps = lead(models.query(where) if where else models, a, b).dropna(subset=statistic)
+    if unit != "pairs":
+        return over_cells(steps[statistic], statistic, unit, tie)
+    return over_pairs(steps.groupby("task", sort=False)[statistic].mean(), statistic)
 
-    def measure(data: Data) -> Measured | None:
-        models = where(pd.concat([data[part] for part in parts]))
-        if not {a, b} <= set(models["method"]):
-            return None
-        steps = differences(models, a, b).dropna(subset=statistic)
-        if unit != "pairs":
-            return over_cells(steps[statistic], statistic, unit, tie)
-        means = steps.groupby("task", sort=False)[statistic].mean().round(DECIMALS)
-        test = dyadic_test(means.to_numpy(), [classes_of(str(task)) for task in means.index])
-        return replace(over_cells(means, statistic, unit), **test._asdict())
 
-    return measure
+def over_pairs(steps: "pd.Series[float]", statistic: str) -> Measured:
+    """Return the mean of differences by task, tested as shared classes allow (`dyadic_test`)."""
+    known = steps.dropna().round(DECIMALS)
+    test = dyadic_test(known.to_numpy(), [classes_of(str(task)) for task in known.index])
+    return replace(over_cells(known, statistic, "pairs"), **test._asdict())
 
 
 def gains(
     *statistics: str,
-    published: dict[str, str] | None = None,
+    published: str | dict[str, str] = "",
+    who: str = "LCT",
     beside: str = VS,
     when: str = "",
+    family: str | None = None,
     **options: Any,
 ) -> dict[str, Claim]:
-    """Return a claim for each statistic: that of LCT is the better one.
+    """Return a claim for each statistic: that of LCT, or another method, is the better one.
 
     >>> list(gains("mean", "std", when="at beta >= 100"))[1]
     'LCT has the lower std of AUC than VS at beta >= 100'
     """
-    claims = {}
+    claims, b = {}, LCT if who == "LCT" else who
+    together = f"{beside} {when}" if family is None else family
     for name in statistics:
         word = "lower std of AUC" if name == "std" else f"higher {name} AUC"
-        told = (published or {}).get(name, "")
-        claims[f"LCT has the {word} than {beside} {when}".rstrip()] = Claim(
-            gain(name, **options), by_test, told, BETTER[name], f"{beside} {when}"
-        )
+        measure = partial(gain, name, a=beside, b=b, **options)
+        told = published if isinstance(published, str) else published[name]
+        text = f"{who} has the {word} than {beside} {when}".rstrip()
+        claims[text] = Claim(measure, by_test, told, BETTER[name], together)
     return claims
 
 
@@ -105,11 +103,20 @@ def over_cells(steps: "pd.Series[float]", statistic: str, unit: str, tie: float 
     return Measured(float(known.mean()), better=better, units=len(known), unit=unit)
 
 
-def mean_difference(a: "pd.Series[float]", b: "pd.Series[float]") -> Measured:
+def welch(a: "pd.Series[float]", b: "pd.Series[float]") -> Measured:
     """Return the mean of a less that of b, of models trained apart, with Welch's interval."""
     error = sqrt(a.var(ddof=1) / len(a) + b.var(ddof=1) / len(b))
     step = float(a.mean() - b.mean())
     return Measured(step, step - 1.96 * error, step + 1.96 * error)
+
+
+def within(low: float, high: float) -> Callable[[Measured, int], str]:
+    """Return the rule that a value must lie in a range.
+
+    >>> within(0, 0.5)(Measured(0.11), 1), within(0, 0.5)(Measured(0.83), 1)
+    ('holds', 'does not hold')
+    """
+    return lambda found, sign: HOLDS if low <= found.value <= high else FAILS
 
 
 def beyond_error(found: Measured, sign: int) -> str:

@@ -9,20 +9,9 @@ import pandas as pd
 
 from curvewise.figures.frames import boxes, lines
 from curvewise.losses.registry import METHODS
-from curvewise.paper.experiment import (
-    AREAS,
-    SETTINGS,
-    Claim,
-    Data,
-    Experiment,
-    Measured,
-    Reading,
-    columns,
-    within,
-)
-from curvewise.paper.measures import LCT, SHIFTED, TITLES, VS, at_two, gain, gains, shifted
-from curvewise.paper.profiles import Profile, both
-from curvewise.stats.areas import differences
+from curvewise.paper.experiment import AREAS, Claim, Data, Experiment, Measured, Reading
+from curvewise.paper.measures import AT_TWO, LCT, SHIFTED, TITLES, VS, gains, lead, within
+from curvewise.paper.profiles import VALIDATION, Profile, both
 from curvewise.stats.ensembles import with_ensembles
 from curvewise.sweep.spec import Spec
 
@@ -45,34 +34,34 @@ def draw_arms(data: Data, parts: Sequence[str] = ("",), **sheet: Any) -> Any:
     """
     models = pd.concat([data[part] for part in parts])
     arms = [arm for arm in (LCT, FILM, RANDOM, FOUR) if arm in set(models["method"])]
-    drawn, ylabel = {arm: (models, arm) for arm in arms}, f"AUC less that of {VS}"
+    steps, ylabel = {arm: lead(models, VS, arm) for arm in arms}, f"AUC less that of {VS}"
     if arms == [LCT]:
-        drawn = {f"less {VS}": (models, LCT), f"less {SHIFTED}": (shifted(models), LCT)}
+        steps = {f"less {rival}": lead(models, rival) for rival in (VS, SHIFTED)}
         ylabel = "AUC of LCT"
-    rows = []
-    for name, (some, arm) in drawn.items():
-        means = differences(some, VS, arm).groupby("task", sort=False)[list(PANELS)].mean()
-        rows.append(means.assign(method=name))
-    long = pd.concat(rows).rename(columns=PANELS).melt("method", var_name="panel")
+    means = [
+        cells.groupby("task", sort=False)[list(PANELS)].mean().assign(method=name)
+        for name, cells in steps.items()
+    ]
+    long = pd.concat(means).rename(columns=PANELS).melt("method", var_name="panel")
     looks: Any = {"x": "method", "hue": "method", "panel": "panel", "zero": True, "mean": True}
     return boxes(long, y="value", ylabel=ylabel, **looks, **sheet)
 
 
-def pair_table(name: str, source: str, question: str, **others: Any) -> Experiment:
+def pair_table(
+    name: str, source: str, question: str, *caveats: str, published: str | dict[str, str] = ""
+) -> Experiment:
     """Return the paper's main table: LCT against VS, at any tau, at tau > 0, and at tau = 2."""
-    order = ("mean", "min", "std", "max")
-    published = PUBLISHED if others.get("published") else {}
     return Experiment(
         name=name,
         question=question,
         sweeps=lambda profile: [profile.spec(name, [f"{source}:pairs"], both())],
         draw=draw_arms,
         claims={
-            **gains(*order, published=published, unit="pairs"),
-            **gains(*order, beside=SHIFTED, where=shifted, unit="pairs"),
-            **gains("mean", beside="VS at tau = 2", where=at_two, unit="pairs"),
+            **gains("mean", "min", "std", "max", published=published, unit="pairs"),
+            **gains("mean", "min", "std", "max", beside=SHIFTED, unit="pairs"),
+            **gains("mean", beside=AT_TWO, unit="pairs"),
         },
-        **others,
+        caveats=(RESAMPLED, FEWER, HINDSIGHT, *caveats),
     )
 
 
@@ -80,28 +69,28 @@ PAIRS = pair_table(
     "table-pairs",
     "cifar10",
     "Does LCT give better ROC curves than VS over 48 settings, on 45 pairs of CIFAR-10?",
-    published=True,
-    caveats=(RESAMPLED, FEWER, HINDSIGHT, "One subsample a pair."),
+    "One subsample a pair.",
+    published=PUBLISHED,
 )
 PAIRS_FASHION = pair_table(
     "table-pairs-fashion",
     "fashion-mnist",
     "Does the paper's main table hold on 45 pairs of Fashion-MNIST?",
-    caveats=(RESAMPLED, FEWER, HINDSIGHT, "Recipes were chosen on five of the 45 pairs."),
+    "Recipes were chosen on five of the 45 pairs.",
 )
 
 CONTROLS = "table-controls"
 ARMS = {name: METHODS[name].label for name in ("vs", "constant-film", "unconditioned", "lct")}
 FILM, RANDOM, FOUR = ARMS["constant-film"], ARMS["unconditioned"], "mean of 4 VS"
 PARTS = {**ARMS, "mean-of-4": FOUR}
+ALL_ARMS: Any = {"parts": tuple(PARTS), "unit": "pairs", "family": ""}
 REPEATED = [f"fashion-mnist:{pair}" for pair in ("0/6", "1/3", "2/4", "4/6", "5/7")]
 FEW_MEANS = "Means of 4 VS are a quarter as many, at four times the cost: that alone raises min."
 
 
 def _control_sweeps(profile: Profile) -> list[Spec]:
     arms = [{"method": name, "grid": "paper"} for name in ARMS]
-    repeats = 2 if profile.scale == "tiny" else 12
-    two = {"omega": [0.5, 0.9], "gamma": 0.2, "repeats": repeats}
+    two = {"omega": [0.5, 0.9], "gamma": 0.2, "repeats": 2 if profile.scale == "tiny" else 12}
     repeated = [{"method": "vs", "tau": 2.0, **two}, {"method": "lct", "tau": "0:3:0.33", **two}]
     return [
         profile.spec(CONTROLS, ["fashion-mnist:pairs"], arms, seeds=(0, 1)),
@@ -112,15 +101,15 @@ def _control_sweeps(profile: Profile) -> list[Spec]:
 def _collect_controls(reading: Reading) -> Data:
     models = with_ensembles(reading.models(CONTROLS, scores=True), VS, FOUR, ("omega", "gamma"))
     parts = {part: models[models["method"] == arm][AREAS] for part, arm in PARTS.items()}
-    return {**parts, "repeats": reading.models(f"{CONTROLS}-repeats")[AREAS]}
+    return parts | {"repeats": reading.models(f"{CONTROLS}-repeats")[AREAS]}
 
 
-def luck(data: Data, method: str, part: str) -> float:
+def luck(part: str, data: Data) -> float:
     """Return the variance of one setting trained again as a share of that over all settings.
 
     Both are means over the tasks that were repeated, at the same seed.
     """
-    again = data["repeats"][data["repeats"]["method"] == method].dropna(subset="auc")
+    again = data["repeats"][data["repeats"]["method"] == ARMS[part]].dropna(subset="auc")
     places = again[["task", "seed"]].drop_duplicates()
     settings = data[part].merge(places, on=["task", "seed"]).groupby("task")["auc"].var().mean()
     repeats = again.groupby(["task", "omega"])["auc"].var().mean()
@@ -134,30 +123,21 @@ CONTROLS_TABLE = Experiment(
     collect=_collect_controls,
     draw=partial(draw_arms, parts=tuple(PARTS)),
     claims={
+        **gains("mean", who=LCT, **ALL_ARMS),
+        **gains("mean", "min", who=LCT, beside=FILM, **ALL_ARMS),
+        **gains("mean", who=LCT, beside=RANDOM, **ALL_ARMS),
+        **gains("mean", who=LCT, beside=FOUR, **ALL_ARMS),
+        **gains("mean", who=FOUR, **ALL_ARMS),
         **{
-            f"{b} has the higher {name} AUC than {a}": Claim(
-                gain(name, a=a, b=b, unit="pairs", parts=tuple(PARTS))
+            f"Of {part.upper()}, luck makes less than half of the variance over settings": Claim(
+                partial(luck, part), within(0, 0.5)
             )
-            for b, a, name in (
-                (LCT, VS, "mean"),
-                (LCT, FILM, "mean"),
-                (LCT, FILM, "min"),
-                (LCT, RANDOM, "mean"),
-                (LCT, FOUR, "mean"),
-                (FOUR, VS, "mean"),
-            )
+            for part in ("vs", "lct")
         },
-        "Of VS, luck makes less than half of the variance over settings": Claim(
-            lambda data: luck(data, VS, "vs"), within(0, 0.5)
-        ),
-        "Of LCT, luck makes less than half of the variance over settings": Claim(
-            lambda data: luck(data, LCT, "lct"), within(0, 0.5)
-        ),
     },
     caveats=(RESAMPLED, FEW_MEANS, "Luck: one of two settings trained twelve times, five pairs."),
 )
 
-VALIDATION = 0.25  # of the training data, for seeing whether training has settled
 FLAT = 0.005  # a change of AUC on validation, averaged over settings and seeds
 EPOCHS = {"laptop": (20, 60), "paper": (167, 500)}
 # Chosen on validation parts of pairs 0/6 and 2/4: with twice the usual decay AUC is the same after
@@ -169,17 +149,16 @@ LONG_PAPER = {"preset": "quick", "film_init": "paper"}
 
 
 def _long_sweeps(name: str, pixels: bool, profile: Profile) -> list[Spec]:
-    recipe: dict[str, Any] = {"weight_decay": PIXEL_DECAY} if pixels else {}
-    more: dict[str, Any] = {"recipe": LONG_PAPER if profile.name == "paper" else recipe}
-    more |= {"features": {}} if pixels else {}
+    more: Any = {"features": {}, "recipe": {"weight_decay": PIXEL_DECAY}} if pixels else {}
+    more |= {"recipe": LONG_PAPER} if profile.name == "paper" else {}
+    more |= {"seeds": (0, 1), "validation": VALIDATION}
     lengths = (1, 2) if profile.scale == "tiny" else EPOCHS[profile.name]
     specs = []
+    taus = {arm: list((METHODS[arm].paper or {})["tau"]) for arm in ARMS}
     for part, epochs in zip(("shorter", "longer"), lengths, strict=True):
         settings = {"omega": [0.5, 0.9], "gamma": 0.2, "epochs": epochs}
-        taus = {arm: list((METHODS[arm].paper or {})["tau"]) for arm in ARMS}
         arms = [{"method": arm, **settings, "tau": tau} for arm, tau in taus.items()]
-        place = f"{name}-{part}", ["fashion-mnist:pairs"], arms
-        specs.append(profile.spec(*place, seeds=(0, 1), validation=VALIDATION, **more))
+        specs.append(profile.spec(f"{name}-{part}", ["fashion-mnist:pairs"], arms, **more))
     return specs
 
 
@@ -191,28 +170,23 @@ def _collect_long(reading: Reading) -> Data:
     return data
 
 
-def flat_claims(when: str, change: Callable[[Data, str], "pd.Series[float]"]) -> dict[str, Claim]:
-    """Return the claims that validation AUC of VS and of LCT is flat, pair by pair."""
+def flat_claims(when: str, lengths: Callable[[Data], Any]) -> dict[str, Claim]:
+    """Return the claims that validation AUC is flat over the last two of some lengths."""
 
-    def measure(data: Data, arm: str) -> Measured:
-        known = change(data, arm).dropna()
+    def measure(arm: str, data: Data) -> Measured:
+        *_, short, long = (
+            models[models["method"] == arm].groupby("task")["validation_auc"].mean()
+            for models in lengths(data).values()
+        )
+        known = (long - short).dropna()
         flat, pairs = int((known.abs() <= FLAT).sum()), len(known)
         return Measured(float(known.mean()), better=flat, units=pairs, unit="pairs", word="flat")
 
+    rule, arms = within(-FLAT, FLAT), {"VS": VS, "LCT": LCT}
     return {
-        f"{name}'s validation AUC is flat {when}": Claim(
-            partial(measure, arm=arm), within(-FLAT, FLAT)
-        )
-        for name, arm in (("VS", VS), ("LCT", LCT))
+        f"{name}'s validation AUC is flat {when}": Claim(partial(measure, arm), rule)
+        for name, arm in arms.items()
     }
-
-
-def _from_shorter(data: Data, method: str) -> "pd.Series[float]":
-    short, long = (
-        part[part["method"] == method].groupby("task")["validation_auc"].mean()
-        for part in (data["shorter"], data["longer"])
-    )
-    return long - short
 
 
 def _long_experiment(name: str, of: str, *caveats: str, pixels: bool) -> Experiment:
@@ -226,8 +200,8 @@ def _long_experiment(name: str, of: str, *caveats: str, pixels: bool) -> Experim
         draw=partial(draw_arms, parts=("longer",)),
         claims={
             **gains("mean", "min", "std", "max", **longer),
-            **gains("mean", "min", "std", beside=SHIFTED, where=shifted, **longer),
-            **flat_claims("from shorter to longer training", _from_shorter),
+            **gains("mean", "min", "std", beside=SHIFTED, **longer),
+            **flat_claims("from shorter to longer training", dict),
         },
         caveats=(RESAMPLED, FEW_MEANS, eight, *caveats),
     )
@@ -252,6 +226,9 @@ LENGTH = "fig-epochs"
 # The first two were used to choose recipes, the other four were not.
 LENGTH_PAIRS = ("0/6", "2/4", "3/6", "4/6", "5/7", "7/9")
 LENGTHS = {"laptop": [5, 10, 20, 40], "paper": [60, 125, 250, 500]}
+LENGTH_COLUMNS = ["task", "method", "epochs", "omega", "gamma", "tau", "validation_auc", "auc"]
+SHORTEST = {"where": "epochs == epochs.min()", "when": "after the shortest training"}
+LONGEST = {"where": "epochs == epochs.max()", "when": "after the longest training"}
 
 
 def _length_sweeps(profile: Profile) -> list[Spec]:
@@ -262,39 +239,24 @@ def _length_sweeps(profile: Profile) -> list[Spec]:
     return [profile.spec(LENGTH, tasks, arms, validation=VALIDATION, **more)]
 
 
-def _last_step(data: Data, method: str) -> "pd.Series[float]":
-    models = data[""][data[""]["method"] == method]
-    means = models.pivot_table(index="task", columns="epochs", values="validation_auc")
-    return means.iloc[:, -1] - means.iloc[:, -2]
-
-
-def _length_gains(end: str, when: str, beside: str = VS) -> dict[str, Claim]:
-    def where(models: pd.DataFrame) -> pd.DataFrame:
-        ended = models[models["epochs"] == models["epochs"].agg(end)].assign(beta=100.0, seed=0)
-        return shifted(ended) if beside == SHIFTED else ended
-
-    return gains("mean", "min", beside=beside, where=where, when=when, unit="pairs")
-
-
 def _draw_lengths(data: Data, **sheet: Any) -> Any:
-    groups = data[""].replace({"task": TITLES}).groupby(["task", "method", "epochs"], sort=False)
-    rows = groups["validation_auc"].agg(["mean", "min", "max"]).reset_index()
-    ends: Any = {"y": "mean", "low": "min", "high": "max", "ylabel": "AUC on validation"}
-    return lines(rows, x="epochs", hue="method", panel="task", log=True, **ends, **sheet)
+    looks: Any = {"y": "validation_auc", "ylabel": "AUC on validation", "log": True, "bars": True}
+    rows = data[""].replace({"task": TITLES})
+    return lines(rows, x="epochs", hue="method", panel="task", **looks, **sheet)
 
 
 EPOCHS_FIGURE = Experiment(
     name=LENGTH,
     question="What does LCT gain as training from raw pixels goes on?",
     sweeps=_length_sweeps,
-    collect=columns("task", "method", "epochs", *SETTINGS, "validation_auc", "auc"),
+    collect=lambda reading: {"": reading.models()[LENGTH_COLUMNS]},
     draw=_draw_lengths,
     claims={
-        **_length_gains("min", "after the shortest training"),
-        **_length_gains("max", "after the longest training"),
-        **_length_gains("min", "after the shortest training", SHIFTED),
-        **_length_gains("max", "after the longest training", SHIFTED),
-        **flat_claims("over the last step", _last_step),
+        **gains("mean", "min", unit="pairs", **SHORTEST),
+        **gains("mean", "min", unit="pairs", **LONGEST),
+        **gains("mean", "min", unit="pairs", **SHORTEST, beside=SHIFTED),
+        **gains("mean", "min", unit="pairs", **LONGEST, beside=SHIFTED),
+        **flat_claims("over the last step", lambda data: dict([*data[""].groupby("epochs")])),
     },
     caveats=(
         "Six pairs, one subsample; 45 rare samples are soon learnt by heart.",

@@ -5,6 +5,7 @@ What came out is published as pages: one of all experiments on a screen, and one
 
 import shutil
 from collections.abc import Iterable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -16,7 +17,7 @@ import pandas as pd
 from curvewise.base.errors import InputError, require
 from curvewise.base.files import read_json, sha256, write_json
 from curvewise.base.machine import machine, versions
-from curvewise.paper.catalogue import EXPERIMENTS
+from curvewise.paper.catalogue import EXPERIMENTS, PUBLISHED
 from curvewise.paper.experiment import Data, Experiment, Reading, results, sentence
 from curvewise.paper.profiles import Profile
 from curvewise.sweep.executors import Executor
@@ -32,6 +33,7 @@ RECORDED = {
     *("name", "command", "profile", "scale", "date", "seconds", "machine", "versions", "models"),
     *("data", "figures"),
 }
+TITLE = "# The paper's results\n\n"
 START = "<!-- experiments: written by `curvewise paper page`; edit above this line only -->"
 CLAIMS = ["claim", "published", "here", "verdict"]
 
@@ -59,21 +61,24 @@ def run_experiment(
     """
     require_usable(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    name, specs, seconds = experiment.name, experiment.sweeps(profile), 0.0
+    name, specs = experiment.name, experiment.sweeps(profile)
     new = {"name": name, "command": command, "profile": profile.name, "scale": profile.scale}
     refuse_less(folder, read_record(name, folder), new, "--out")
-    names = [spec.name for spec in specs]
-    if specs:
-        with Store(folder / STORE) as store:
-            for spec in specs:
-                if sweep(spec, store, executor, problems).failed:
-                    raise _failure(store, spec.name, folder)
-            reading = Reading(profile, store, problems, names)
-            # Of training, whenever that was: a run that was stopped, or finds models, took as long.
-            seconds = float(reading.models()["seconds"].sum())
-            data = experiment.collect(reading)
-    else:
-        data = experiment.collect(Reading(profile, None, problems, names))
+    opened: Any = Store(folder / STORE) if specs else nullcontext()
+    with opened as store:
+        for spec in specs:
+            if sweep(spec, store, executor, problems).failed:
+                failed = list(store.runs(spec.name, state="failed"))
+                *_, cause = failed[0].message.strip().splitlines() or ["no message"]
+                raise InputError(
+                    f"{len(failed)} runs of {spec.name} failed, one of them with: {cause}; "
+                    f"`curvewise sweep status {folder / STORE} --failed` has all, and the same "
+                    "command tries again"
+                )
+        reading = Reading(profile, store, problems, [spec.name for spec in specs])
+        # Of training, whenever that was: a run that was stopped, or finds models, took as long.
+        seconds = float(reading.models()["seconds"].sum()) if specs else 0.0
+        data = experiment.collect(reading)
     (folder / f"{name}.json").unlink(missing_ok=True)  # it would be of other data
     files = write_data(name, data, folder)
     shown = show(experiment, profile, read_data(name, files), save_to=folder)
@@ -84,20 +89,11 @@ def run_experiment(
         "versions": dict(versions()),
         "models": sum(spec.size for spec in specs),
         "data": [file.name for file in files],
-        "sums": {file.name: file_sum(file) for file in files},
+        "sums": {file.name: sha256([file.read_bytes()])[:16] for file in files},
         "figures": [file.name for file in shown.files],
     }
     write_json(folder / f"{name}.json", record)
     return Shown(shown.results, shown.table, [*files, *shown.files])
-
-
-def _failure(store: Store, name: str, folder: Path) -> InputError:
-    failed = list(store.runs(name, state="failed"))
-    *_, cause = failed[0].message.strip().splitlines() or ["no message"]
-    return InputError(
-        f"{len(failed)} runs of {name} failed, one of them with: {cause}; `curvewise sweep status "
-        f"{folder / STORE} --failed` has all, and the same command tries again"
-    )
 
 
 def show(
@@ -139,12 +135,9 @@ def write_data(name: str, data: Data, folder: Path) -> list[Path]:
 
 def read_data(name: str, files: Iterable[Path]) -> Data:
     """Read an experiment's CSV files by their part."""
-    return {
-        file.stem.removeprefix(name).removeprefix("-"): pd.read_csv(
-            file, keep_default_na=False, na_values=[""]
-        )
-        for file in files
-    }
+    parts = {file.stem.removeprefix(name).removeprefix("-"): file for file in files}
+    blank: Any = {"keep_default_na": False, "na_values": [""]}  # "none" is a word
+    return {part: pd.read_csv(file, **blank) for part, file in parts.items()}
 
 
 def read_record(name: str, folder: Path) -> dict[str, Any] | None:
@@ -164,11 +157,6 @@ def refuse_less(place: Path, old: dict[str, Any] | None, new: dict[str, Any], ot
         f"{place} has {new['name']} of the profile {was[0]} at the scale {was[1]}, which that of "
         f"{comes[0]} at {comes[1]} would replace: name another {other}",
     )
-
-
-def file_sum(path: Path) -> str:
-    """Return a checksum of a file's content."""
-    return sha256([path.read_bytes()])[:16]
 
 
 def require_usable(folder: Path) -> None:
@@ -216,10 +204,13 @@ def write_page(folder: Path, page: Path) -> tuple[int, int]:
     that the folder has no results of. Returns how many were written, and how many were kept.
     """
     require(folder.is_dir(), f"there is no folder {folder}")
-    named = f"the page must be a file such as {page.with_suffix('.md')}, got {page}"
-    require(page.suffix == ".md", named)
-    before, beside = _above(page), page.parent / page.stem
-    known = _whole_records(folder)
+    wanted = f"the page must be a file such as {page.with_suffix('.md')}, got {page}"
+    require(page.suffix == ".md", wanted)
+    try:
+        before = page.read_text(encoding="utf-8").partition(START)[0] if page.exists() else TITLE
+    except UnicodeDecodeError:
+        raise InputError(f"{page} must be a Markdown file in UTF-8, got something else") from None
+    beside, known = page.parent / page.stem, _whole_records(folder)
     old = {name: record for name in EXPERIMENTS if (record := read_record(name, beside))}
     for name, record in known.items():
         refuse_less(page, old.get(name), record, "page")
@@ -245,8 +236,8 @@ def index_tables(shown: dict[str, Shown], beside: str) -> str:
     for title, published in (("In the paper", True), ("Beyond the paper", False)):
         rows = [
             {"item": f"[{name}]({beside}/{name}.md)", **shown[name].results[CLAIMS].iloc[0]}
-            for name, experiment in EXPERIMENTS.items()
-            if name in shown and experiment.published == published
+            for name in EXPERIMENTS
+            if name in shown and (name in PUBLISHED) == published
         ]
         if rows:
             parts += [f"## {title}", markdown_table(pd.DataFrame(rows))]
@@ -290,26 +281,16 @@ def _whole_records(folder: Path) -> dict[str, dict[str, Any]]:
     """Return the records in a folder, or raise if one or a file of its data is damaged."""
     known = {}
     for name in EXPERIMENTS:
-        if not (folder / f"{name}.json").is_file():
+        file, record = folder / f"{name}.json", read_record(name, folder)
+        if not file.is_file():
             continue
-        record = read_record(name, folder)
         if record is None:
-            file = folder / f"{name}.json"
             raise InputError(f"{file} is no record of `curvewise paper run`; run {name} again")
         for path in (folder / file for file in record["data"]):
             require(path.is_file(), f"{folder} lacks {path.name}; run its experiment again")
-            right = record.get("sums", {}).get(path.name) in (None, file_sum(path))
+            checksum = sha256([path.read_bytes()])[:16]
+            right = record.get("sums", {}).get(path.name, checksum) == checksum
             require(right, f"{path} was changed after it was written; run {name} again")
         known[name] = record
     require(known, f"{folder} has no results of `curvewise paper run`")
     return known
-
-
-def _above(page: Path) -> str:
-    """Return what stands above the tables of a page."""
-    if not page.exists():
-        return "# The paper's results\n\n"
-    try:
-        return page.read_text(encoding="utf-8").partition(START)[0]
-    except UnicodeDecodeError:
-        raise InputError(f"{page} must be a Markdown file in UTF-8, got something else") from None

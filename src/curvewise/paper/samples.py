@@ -1,5 +1,6 @@
 """The table of sample counts: what is there, what the paper prints, what the rule gives."""
 
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,7 +16,8 @@ from curvewise.paper.profiles import both, source_of
 NAME = "table-samples"
 SEED = 0
 RULE = "floor(majority / beta), complete data"
-PRINTED = ["majority (published)", "minority (published)"]
+COUNTS = ["majority", "minority"]
+PRINTED = [f"{name} (published)" for name in COUNTS]
 
 
 class Published(NamedTuple):
@@ -52,11 +54,11 @@ def _collect(reading: Reading) -> Data:
     rows, sources = [], []
     for name, line in PUBLISHED.items():
         counts, state, notes = _counted(name, line, reading)
+        sources.append({"task": name, "state": state, "notes": "; ".join(notes) or None})
         for beta in (*line.minority, None):
             part = {"task": name, "part": "test" if beta is None else "train", "beta": beta}
-            majority, minority = counts.get(beta, (None, None))
-            rows.append({**part, "majority": majority, "minority": minority})
-        sources.append({"task": name, "state": state, "notes": "; ".join(notes) or None})
+            found = dict(zip(COUNTS, counts.get(beta, (None, None)), strict=True))
+            rows.append(part | found)
     return {"": pd.DataFrame(rows), "sources": pd.DataFrame(sources)}
 
 
@@ -65,13 +67,13 @@ def _counted(name: str, line: Published, reading: Reading) -> tuple[dict[Any, An
     # The settings of the sweeps, so that images which those have decoded are not read again.
     settings = reading.profile.spec(NAME, [name], both()).data.model_dump(exclude_none=True)
     asked = reading.problems
-    places: dict[str, Any] = {"data_dir": asked.data_dir, "cache_dir": asked.cache_dir}
+    places: Any = {"data_dir": asked.data_dir, "cache_dir": asked.cache_dir, **settings}
     try:
-        task = load_task(name, seed=SEED, progress=asked.progress, **places, **settings)
+        task = load_task(name, seed=SEED, progress=asked.progress, **places)
     except InputError:  # the other lines can still be counted; the message has folders' names
-        if source_missing(source_of(name), asked.data_dir):
-            return {}, "not there", []
-        return {}, f"not usable: `curvewise data check {name}` says why", []
+        missing = source_missing(source_of(name), asked.data_dir)
+        why = "not there" if missing else f"not usable: `curvewise data check {name}` says why"
+        return {}, why, []
     labels = {beta: thinned(task.y_train, beta) for beta in line.minority} | {None: task.y_test}
     counts = {beta: np.bincount(y, minlength=2).tolist() for beta, y in labels.items()}
     return counts, "counted", task.details.get("deviations", [])
@@ -84,51 +86,42 @@ def thinned(y: NDArray[np.int64], beta: float) -> NDArray[np.int64]:
 
 def sample_table(data: Data) -> pd.DataFrame:
     """Return what was counted beside what is published and what the rule gives."""
-    return pd.DataFrame([_compared(row) for _, row in data[""].iterrows()])
+    rows = []
+    for task, _, beta, *counts in data[""].itertuples(index=False):
+        line, part, rule = PUBLISHED[task], "test", None
+        published = line.test
+        if not np.isnan(beta):
+            part, published = f"train, beta = {beta:g}", (line.majority, line.minority[int(beta)])
+            rule = int(thinned(np.repeat([0, 1], [line.majority, line.whole]), beta).sum())
+        known = not np.isnan(counts[0])
+        ours = tuple(map(int, counts)) if known else (None, None)
+        row = {"data": line.title, "part": part}
+        row |= dict(zip([*COUNTS, *PRINTED], (*ours, *published), strict=True))
+        agrees = "yes" if ours == published else "no" if known else None
+        rows.append({**row, RULE: rule, "agrees": agrees})
+    return pd.DataFrame(rows)
 
 
-def _compared(row: "pd.Series[float]") -> dict[str, object]:
-    line, beta = PUBLISHED[str(row["task"])], row["beta"]
-    published, rule = line.test, None
-    if not np.isnan(beta):
-        published = (line.majority, line.minority[int(beta)])
-        rule = int(thinned(np.repeat([0, 1], [line.majority, line.whole]), beta).sum())
-    known = not np.isnan(row["majority"])
-    ours = (int(row["majority"]), int(row["minority"])) if known else (None, None)
-    return {
-        "data": line.title,
-        "part": "test" if np.isnan(beta) else f"train, beta = {beta:g}",
-        **dict(zip(["majority", "minority", *PRINTED], (*ours, *published), strict=True)),
-        RULE: rule,
-        "agrees": "yes" if ours == published else "no" if known else None,
-    }
-
-
-def _same(same: "pd.Series[bool]", unit: str) -> Measured | None:
-    """Return in how many places counts are the same, if there are any places."""
-    if same.empty:
+def _same(a: str, b: str, unit: str, data: Data) -> Measured | None:
+    """Return on how many of the lines that have a it is b, if there are any."""
+    table = sample_table(data).dropna(subset=a)
+    if table.empty:
         return None
-    count, units = int(same.sum()), len(same)
+    count, units = int((table[a] == table.get(b, b)).sum()), len(table)
     return Measured(count / units, better=count, units=units, unit=unit, word="the same")
-
-
-def _counts_agree(data: Data) -> Measured | None:
-    return _same(sample_table(data)["agrees"].dropna() == "yes", "lines")
-
-
-def _rule_agrees(data: Data) -> Measured | None:
-    table = sample_table(data).dropna(subset=[RULE])
-    return _same(table[RULE] == table["minority (published)"], "places")
 
 
 SAMPLES = Experiment(
     name=NAME,
     question="Are the training and test sets those of the paper?",
-    published=True,
     collect=_collect,
     claims={
-        "The counts are those of the published table": Claim(_counts_agree, published="the table"),
-        "The published minority is floor(majority / beta)": Claim(_rule_agrees),
+        "The counts are those of the published table": Claim(
+            partial(_same, "agrees", "yes", "lines"), published="the table"
+        ),
+        "The published minority is floor(majority / beta)": Claim(
+            partial(_same, RULE, PRINTED[1], "places")
+        ),
     },
     table=sample_table,
     caveats=(

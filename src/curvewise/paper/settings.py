@@ -1,21 +1,30 @@
 """What omega, gamma and tau do to a trained model, which to draw, and where to evaluate."""
 
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from curvewise.figures.frames import boxes, distribution, fits, lines
-from curvewise.paper.experiment import AREAS, SETTINGS, Claim, Data, Experiment, Reading, within
-from curvewise.paper.measures import LCT, VS, beyond_error, mean_difference
+from curvewise.paper.experiment import (
+    AREAS,
+    SETTINGS,
+    Claim,
+    Data,
+    Experiment,
+    Measured,
+    Reading,
+)
+from curvewise.paper.measures import LCT, VS, beyond_error, welch, within
 from curvewise.paper.profiles import Profile
 from curvewise.roc.curve import RocCurve, roc_curve
 from curvewise.roc.metrics import binary_metrics
-from curvewise.stats.areas import percentile_band
+from curvewise.stats.areas import by_cell, percentile_band
 from curvewise.stats.variance import polynomial_fit, variance_parts
 from curvewise.sweep.spec import Spec
 
-TASK, BETA = "cifar10:cat/dog", 100
+TASK = "cifar10:cat/dog"
 GRID: dict[str, list[float]] = {
     "omega": [0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99, 0.999],
     "gamma": [0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7],
@@ -26,9 +35,9 @@ ONE_TASK = "One pair (cat/dog at beta = 100) and one subsample."
 FROZEN = "Networks are heads on frozen features; the paper's are trained from scratch."
 
 
-def grid_sweep(name: str, profile: Profile) -> Spec:
+def _grid(name: str, profile: Profile) -> Spec:
     """Return the paper's 512 settings under a name; whatever it is, the runs are the same."""
-    return profile.spec(name, [TASK], [{"method": "vs", **GRID}], betas=[BETA])
+    return profile.spec(name, [TASK], [{"method": "vs", **GRID}])
 
 
 def _collect_spread(reading: Reading) -> Data:
@@ -36,23 +45,18 @@ def _collect_spread(reading: Reading) -> Data:
     return {"areas": models[AREAS], "band": percentile_band(models)}
 
 
-def _areas(data: Data) -> "pd.Series[float]":
-    return data["areas"]["auc"].dropna()
-
-
 HYPER_DISTRIBUTION = Experiment(
     name=SPREAD,
     question="How far apart do 512 VS models lie that differ in omega, gamma and tau alone?",
-    published=True,
-    sweeps=lambda profile: [grid_sweep(SPREAD, profile)],
+    sweeps=lambda profile: [_grid(SPREAD, profile)],
     collect=_collect_spread,
-    draw=lambda data, **sheet: distribution(data["band"], _areas(data), **sheet),
+    draw=lambda data, **sheet: distribution(data["band"], data["areas"]["auc"].dropna(), **sheet),
     claims={
         "AUC over the settings has a std of 0.03 (half of that holds)": Claim(
-            lambda data: float(_areas(data).std()), within(0.015, 1), "0.03"
+            lambda data: data["areas"]["auc"].std(), within(0.015, 1), "0.03"
         ),
         "From the lowest to the highest AUC it is 0.16 (half of that holds)": Claim(
-            lambda data: float(np.ptp(_areas(data))), within(0.08, 1), "0.58 to 0.74"
+            lambda data: np.ptp(data["areas"]["auc"].dropna()), within(0.08, 1), "0.58 to 0.74"
         ),
     },
     caveats=(ONE_TASK, FROZEN),
@@ -68,81 +72,69 @@ FEW = {name: [values[1], values[6]] for name, values in GRID.items()}
 
 def _metric_sweeps(profile: Profile) -> list[Spec]:
     repeated = {"method": "vs", "repeats": 8 if profile.scale == "full" else 2, **FEW}
-    few = profile.spec(f"{EXPLAINED}-repeats", [TASK], [repeated], betas=[BETA])
-    return [grid_sweep(EXPLAINED, profile), few]
-
-
-def _collect_metrics(reading: Reading) -> Data:
-    grid, repeats = (reading.models(sweep)[[*SETTINGS, *METRICS]] for sweep in reading.sweeps)
-    return {"": grid, "repeats": repeats}
-
-
-def explained(data: Data, metric: str, settings: list[str] = SETTINGS) -> float:
-    """Return R2 of a polynomial of degree 2 in the settings."""
-    rows = data[""].dropna(subset=[metric])
-    return polynomial_fit(rows[settings], rows[metric]).r2
-
-
-def repeats_of(data: Data, metric: str) -> tuple[float, float]:
-    """Return the variance of a metric between repeated settings, and within them."""
-    rows = data["repeats"].dropna(subset=[metric])
-    return variance_parts([group for _, group in rows.groupby(SETTINGS)[metric]])
-
-
-def chance(data: Data, metric: str) -> float:
-    """Return the variance within a setting as a share of that over all settings."""
-    total = float(data[""][metric].var(ddof=1))
-    return repeats_of(data, metric)[1] / total if total else np.nan
+    few = profile.spec(f"{EXPLAINED}-repeats", [TASK], [repeated])
+    return [_grid(EXPLAINED, profile), few]
 
 
 def variance_table(data: Data) -> pd.DataFrame:
-    """Return for each metric what explains it: the settings as a polynomial, alone, and chance."""
+    """Return for each metric what explains it: the settings as a polynomial, alone, and chance.
+
+    Chance is the variance within repeated settings as a share of that over all settings; "settled"
+    is what settings make of the variance where they were repeated.
+    """
     rows = []
     for metric in METRICS:
-        alone = {f"R2, {name} alone": explained(data, metric, [name]) for name in SETTINGS}
-        row = {"metric": metric, "R2": explained(data, metric), **alone}
-        rows.append({**row, "std": data[""][metric].std(), "share of chance": chance(data, metric)})
+        grid, repeats = (data[part].dropna(subset=[metric]) for part in ("", "repeats"))
+        r2 = {"R2": polynomial_fit(grid[SETTINGS], grid[metric]).r2}
+        for name in SETTINGS:
+            r2[f"R2, {name} alone"] = polynomial_fit(grid[[name]], grid[metric]).r2
+        between, within_them = variance_parts([own for _, own in repeats.groupby(SETTINGS)[metric]])
+        chance = within_them / grid[metric].var() if grid[metric].var() else np.nan
+        row = {"metric": metric, **r2, "std": grid[metric].std(), "share of chance": chance}
+        rows.append(row | {"settled": between / (between + within_them)})
     return pd.DataFrame(rows)
+
+
+def _of(column: str, metric: str, data: Data) -> float:
+    return float(variance_table(data).set_index("metric")[column][metric])
 
 
 HYPER_METRICS = Experiment(
     name=EXPLAINED,
     question="How much of AUC, accuracy and TPR do omega, gamma and tau explain, and chance?",
-    published=True,
     sweeps=_metric_sweeps,
-    collect=_collect_metrics,
+    collect=lambda reading: {
+        part: reading.models(sweep)[[*SETTINGS, *METRICS]]
+        for part, sweep in zip(("", "repeats"), reading.sweeps, strict=True)
+    },
     draw=lambda data, **sheet: fits(
         data[""].dropna(), x=SETTINGS, y=DRAWN_METRICS, fit=polynomial_fit, **sheet
     ),
     claims={
         "The settings explain less than half of AUC's variance (R2)": Claim(
-            lambda data: explained(data, "auc"), within(0, 0.5), "0.11"
+            partial(_of, "R2", "auc"), within(0, 0.5), "0.11"
         ),
         "They explain at least half of TPR's (R2)": Claim(
-            lambda data: explained(data, "tpr"), within(0.5, 1), "0.95"
+            partial(_of, "R2", "tpr"), within(0.5, 1), "0.95"
         ),
         "They explain at least half of accuracy's (R2)": Claim(
-            lambda data: explained(data, "accuracy"), within(0.5, 1), "0.60"
+            partial(_of, "R2", "accuracy"), within(0.5, 1), "0.60"
         ),
         "Other initial weights make less than half of AUC's variance (share)": Claim(
-            lambda data: chance(data, "auc"), within(0, 0.5)
+            partial(_of, "share of chance", "auc"), within(0, 0.5)
         ),
         "Where settings were repeated they explain most of AUC's variance (share)": Claim(
-            lambda data: repeats_of(data, "auc")[0] / sum(repeats_of(data, "auc")), within(0.5, 1)
+            partial(_of, "settled", "auc"), within(0.5, 1)
         ),
     },
-    table=variance_table,
+    table=lambda data: variance_table(data).drop(columns="settled"),
     caveats=(ONE_TASK, FROZEN, "Chance: eight settings, eight initial weights each."),
 )
 
 CHOICE = "fig-lambda-choice"
 # The paper gives neither settings nor where models are scored; these are ours. Constants are
 # three a setting, densities fall to 0, are flat, or rise from 0, as far as two digits go.
-CONSTANTS: dict[str, list[float]] = {
-    "omega": [0.5, 0.7, 0.9],
-    "gamma": [0.0, 0.2, 0.4],
-    "tau": [0.0, 1.5, 3.0],
-}
+CONSTANTS = {"omega": [0.5, 0.7, 0.9], "gamma": [0.0, 0.2, 0.4], "tau": [0.0, 1.5, 3.0]}
 DENSITIES = {
     "omega": ["0.5:0.99:0", "0.5:0.99:2.04", "0.5:0.99:4.08"],
     "gamma": ["0:0.4:0", "0:0.4:2.5", "0:0.4:5"],
@@ -158,12 +150,12 @@ DRAWN = {"VS": [], **{name: [name] for name in SETTINGS}, "all three": SETTINGS}
 PLACES = [(name, at) for name, drawn in DRAWN.items() for at in SCORED if drawn or at == "top"]
 
 
-def choice_sweep(choice: str, scored: str, profile: Profile) -> Spec:
+def _choice_sweep(choice: str, scored: str, profile: Profile) -> Spec:
     """Return the 27 models of a choice, scored at the top or the middle of what they draw."""
     drawn, name = DRAWN[choice], f"{CHOICE}-{choice.lower().replace(' ', '-')}-{scored}"
-    lists = {name: DENSITIES[name] if name in drawn else CONSTANTS[name] for name in CONSTANTS}
+    lists = CONSTANTS | {name: DENSITIES[name] for name in drawn}
     arm, evaluate = "lct" if drawn else "vs", {name: SCORED[scored][name] for name in drawn}
-    return profile.spec(name, [TASK], [{"method": arm, **lists}], betas=[BETA], evaluate=evaluate)
+    return profile.spec(name, [TASK], [{"method": arm, **lists}], evaluate=evaluate)
 
 
 def _collect_choices(reading: Reading) -> Data:
@@ -174,17 +166,13 @@ def _collect_choices(reading: Reading) -> Data:
     return {"": pd.concat(parts)}
 
 
-def _at_top(data: Data, choice: str) -> "pd.Series[float]":
+def _at_top(choice: str, data: Data) -> "pd.Series[float]":
     rows = data[""][data[""]["choice"] == choice]
     return rows.loc[rows["scored"].fillna("top") == "top", "auc"].dropna()
 
 
-def _tau_beats(choice: str) -> Claim:
-    return Claim(
-        lambda data: mean_difference(_at_top(data, "tau"), _at_top(data, choice)),
-        beyond_error,
-        "best choice",
-    )
+def _tau_less(choice: str, data: Data) -> Measured:
+    return welch(_at_top("tau", data), _at_top(choice, data))
 
 
 def _draw_choices(data: Data, **sheet: Any) -> Any:
@@ -194,29 +182,24 @@ def _draw_choices(data: Data, **sheet: Any) -> Any:
     return boxes(rows, x="choice", hue="scored", **sheet)
 
 
-def choice_table(data: Data) -> pd.DataFrame:
-    """Return statistics of AUC by what is drawn and where it is scored."""
-    groups = data[""].groupby(["choice", "scored"], sort=False, dropna=False)["auc"]
-    return groups.agg(models="count", mean="mean", min="min", max="max", std="std").reset_index()
-
-
 LAMBDA_CHOICE = Experiment(
     name=CHOICE,
     question="Which of omega, gamma and tau should be drawn: one, or all three?",
-    published=True,
-    sweeps=lambda profile: [choice_sweep(*place, profile) for place in PLACES],
+    sweeps=lambda profile: [_choice_sweep(*place, profile) for place in PLACES],
     collect=_collect_choices,
     draw=_draw_choices,
     claims={
-        "Drawing tau has the higher mean AUC than drawing nothing (VS)": _tau_beats("VS"),
-        "Drawing tau has the higher mean AUC than drawing omega": _tau_beats("omega"),
-        "Drawing tau has the higher mean AUC than drawing gamma": _tau_beats("gamma"),
-        "Drawing tau has the higher mean AUC than drawing all three": _tau_beats("all three"),
+        **{
+            f"Drawing tau has the higher mean AUC than drawing {choice or 'nothing (VS)'}": Claim(
+                partial(_tau_less, choice or VS), beyond_error, "best choice"
+            )
+            for choice in ("", "omega", "gamma", "all three")
+        },
         "Drawing tau has the lower std of AUC than drawing nothing (VS)": Claim(
-            lambda data: float(_at_top(data, "tau").std() - _at_top(data, "VS").std()), better=-1
+            lambda data: _at_top("tau", data).std() - _at_top(VS, data).std(), better=-1
         ),
     },
-    table=choice_table,
+    table=lambda data: by_cell(data[""], ["choice", "scored"]).drop(columns="diverged"),
     caveats=(
         "Settings and where models are scored are not published: 27 of ours, at the top.",
         "A mean that is higher by less than two standard errors holds partly.",
@@ -228,14 +211,6 @@ MOVED = "fig-eval-lambda"
 TAUS = (0.0, 1.0, 2.0, 3.0)
 # The paper gives the density alone; omega and gamma are those that leave the loss to tau.
 MODEL = {"method": "lct", "omega": 0.5, "gamma": 0.0, "tau": "0:3:0"}
-
-
-def _moved_sweeps(profile: Profile) -> list[Spec]:
-    """Return one spec for each tau; seeds are the same, so all of them train the same weights."""
-    return [
-        profile.spec(f"{MOVED}-{tau:g}", [TASK], [MODEL], betas=[BETA], evaluate={"tau": tau})
-        for tau in TAUS
-    ]
 
 
 def _collect_moved(reading: Reading) -> Data:
@@ -258,32 +233,29 @@ def largest_gap(data: Data) -> float:
     return float(np.abs(tpr - tpr[-1]).max())
 
 
-def _range(name: str) -> Any:
-    return lambda data: float(np.ptp(data["points"][name]))
-
-
 def _draw_moved(data: Data, **sheet: Any) -> Any:
-    named = {
-        part: rows.assign(tau=rows["tau"].map("tau = {:g}".format)) for part, rows in data.items()
-    }
-    words = {"xlabel": "False positive rate", "ylabel": "True positive rate", **sheet}
-    marks: Any = {"points": named["points"], "square": True}
-    return lines(named["curves"], x="fpr", y="tpr", hue="tau", **marks, **words)
+    curves, points = (
+        data[part].assign(tau=data[part]["tau"].map("tau = {:g}".format))
+        for part in ("curves", "points")
+    )
+    return lines(curves, x="fpr", y="tpr", hue="tau", points=points, square=True, **sheet)
 
 
 EVAL_LAMBDA = Experiment(
     name=MOVED,
     question="What does the lambda do at which one trained LCT model is evaluated?",
-    published=True,
-    sweeps=_moved_sweeps,
+    # Seeds are the same, so all of them train the same weights.
+    sweeps=lambda profile: [
+        profile.spec(f"{MOVED}-{tau:g}", [TASK], [MODEL], evaluate={"tau": tau}) for tau in TAUS
+    ],
     collect=_collect_moved,
     draw=_draw_moved,
     claims={
         "From tau = 0 to 3 AUC hardly changes (by less than 0.01)": Claim(
-            _range("auc"), within(0, 0.01), "almost identical curves"
+            lambda data: np.ptp(data["points"]["auc"]), within(0, 0.01), "almost identical curves"
         ),
         "TPR at the threshold t = 0.5 moves (by more than 0.1)": Claim(
-            _range("tpr"), within(0.1, 1), "points move"
+            lambda data: np.ptp(data["points"]["tpr"]), within(0.1, 1), "points move"
         ),
         "The curves are nearly one (largest difference of TPR below 0.05)": Claim(
             largest_gap, within(0, 0.05), "almost identical curves"

@@ -5,6 +5,7 @@ A frame of models has one row a model, with `task`, `beta` (nan: data as they ar
 task at one beta and one seed, so one test set.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -22,8 +23,8 @@ GRID = np.union1d(np.linspace(0, 1, 1001), np.geomspace(1e-4, 1, 401))
 THIN = np.linspace(0, 1, 251)  # as fine as print shows
 
 
-def by_cell(models: pd.DataFrame) -> pd.DataFrame:
-    """Return models, diverged, mean, min, max and std of AUC for each cell and method.
+def by_cell(models: pd.DataFrame, by: Sequence[str] = (*CELL, "method")) -> pd.DataFrame:
+    """Return models, diverged, mean, min, max and std of AUC, by default of a cell and method.
 
     `std` is the sample's (divided by models - 1), nan for a single model.
 
@@ -32,7 +33,7 @@ def by_cell(models: pd.DataFrame) -> pd.DataFrame:
     >>> by_cell(models)[["models", "diverged", "mean"]].values.tolist()
     [[2.0, 1.0, 0.625]]
     """
-    areas = models.groupby([*CELL, "method"], sort=False, dropna=False)["auc"]
+    areas = models.groupby(list(by), sort=False, dropna=False)["auc"]
     found = areas.agg(models="count", mean="mean", min="min", max="max", std="std")
     found.insert(1, "diverged", areas.size() - found["models"])
     return found.reset_index()
