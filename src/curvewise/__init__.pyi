@@ -49,7 +49,7 @@ from curvewise.networks.conditioning import (
     condition as condition,
 )
 from curvewise.networks.registry import build_network as build_network
-from curvewise.paper.loss_figures import plot_landscape as plot_landscape
+from curvewise.paper.untrained import plot_landscape as plot_landscape
 from curvewise.report.page_scores import write_report as write_report
 from curvewise.roc.curve import (
     RocBand as RocBand,

@@ -58,10 +58,10 @@ def trained_page(shared: dict[Any, Any], trained: Any) -> Any:
 
 @pytest.fixture(scope="session")
 def compared(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """A comparison of two methods on three subsamples, with its store and its page."""
+    """A comparison of two methods on two subsamples, with its store and its page."""
     out = tmp_path_factory.mktemp("compared")
     printed = done(
-        "compare", "digits:8", "--beta", 50, "--seeds", 3, "--epochs", 3, "--methods", "vs,lct",
+        "compare", "digits:8", "--beta", 50, "--seeds", 2, "--epochs", 3, "--methods", "vs,lct",
         "--executor", "serial", "--out", out, "--json",
     )  # fmt: skip
     return SimpleNamespace(store=out / "runs.db", page=out / "report.html", printed=printed)

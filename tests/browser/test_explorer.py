@@ -5,17 +5,7 @@ import shlex
 
 import numpy as np
 import pytest
-from browsing import (
-    copied,
-    in_view,
-    percent,
-    python_said,
-    scrolled,
-    selected,
-    shown,
-    slide,
-    until,
-)
+from browsing import copied, in_view, percent, python_said, scrolled, selected, shown, slide, until
 from scipy.stats import beta as beta_distribution
 
 import curvewise as cw

@@ -18,8 +18,7 @@ def test_search_works_from_disk(browser, tmp_path):
     problems = []
     page.on("pageerror", lambda error: problems.append(str(error)))
     page.on(
-        "request",
-        lambda request: request.url.startswith("file:") or problems.append(request.url),
+        "request", lambda request: request.url.startswith("file:") or problems.append(request.url)
     )
     page.goto((tmp_path / "howto" / "images.html").as_uri())
     page.click("[data-md-component=search-query]")

@@ -16,7 +16,7 @@ from torch import nn
 
 import curvewise as cw
 from curvewise.losses.landscape import loss_landscape
-from curvewise.paper.loss_figures import plot_landscape
+from curvewise.paper.untrained import plot_landscape
 
 
 @pytest.mark.parametrize(

@@ -20,23 +20,20 @@ def test_an_experiment_is_added_as_the_page_says(tmp_path):
     shutil.copyfile(ROOT / source, tmp_path / target)
     assert len((ROOT / source).read_text().splitlines()) < 60
     catalogue = tmp_path / re.findall(r"`(\S+\.py)`", steps[2])[0]
-    text = catalogue.read_text().replace(
-        "        imbalance.MELANOMA_BOX,\n", "        EXPERIMENT,\n", 1
-    )
+    text = catalogue.read_text().replace("BEYOND = (\n", "BEYOND = (\n    EXPERIMENT,\n", 1)
     catalogue.write_text(f"from curvewise.paper.my_experiment import EXPERIMENT\n{text}")
-    environment = {**os.environ, "PYTHONPATH": str(tmp_path / "src"), "OMP_NUM_THREADS": "1"}
-    run, publish = (re.findall(r"`(curvewise [^`]+)`", steps[k])[0] for k in (3, 4))
-    for words in (f"{run} --executor serial", publish.replace("out/paper-laptop", "out/tiny")):
-        done = subprocess.run(
-            [sys.executable, "-m", *shlex.split(words)],
-            cwd=tmp_path,
-            env=environment,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert done.returncode == 0, done.stderr
-        (tmp_path / "docs" / "results").mkdir(parents=True, exist_ok=True)
+    run, publish = (re.findall(r"`curvewise ([^`]+)`", steps[k])[0] for k in (3, 4))
+    (tmp_path / "docs" / "results").mkdir(parents=True)
+    # In one process, which must find the copy of src: to start one takes seconds.
+    commands = (f"{run} --executor serial", publish.replace("out/paper-laptop", "out/tiny"))
+    script = [f"done(*{shlex.split(words)!r})" for words in commands]
+    path = os.pathsep.join(map(str, (tmp_path / "src", ROOT / "tests")))
+    subprocess.run(
+        [sys.executable, "-c", "\n".join(["from command_line import done", *script])],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1"},
+        check=True,
+    )
     own = (tmp_path / "docs" / "results" / "paper" / "my-experiment.md").read_text()
     assert "**Does LCT beat VS on handwritten digits at 50:1?**" in own
     assert "LCT has the lower std of AUC than VS" in own

@@ -114,11 +114,7 @@ def test_verdicts_by_test(found, sign, verdict):
 
 @pytest.mark.parametrize(
     ("value", "low", "high", "verdict"),
-    [
-        (0.1, 0.05, 0.2, "holds"),
-        (0.1, -0.05, 0.2, "partly"),
-        (-0.1, -0.2, 0.1, "does not hold"),
-    ],
+    [(0.1, 0.05, 0.2, "holds"), (0.1, -0.05, 0.2, "partly"), (-0.1, -0.2, 0.1, "does not hold")],
 )
 def test_verdicts_beyond_error(value, low, high, verdict):
     assert beyond_error(Measured(value, low, high), 1) == verdict

@@ -13,10 +13,9 @@ from curvewise.base.errors import InputError
 from curvewise.cli.compare import why_no_p
 from curvewise.cli.options import tell
 from curvewise.cli.sweep import status_table
-from curvewise.paper.compare import comparison_spec
 from curvewise.sweep.plan import Result
 from curvewise.sweep.run import duration
-from curvewise.sweep.spec import Spec
+from curvewise.sweep.spec import Spec, comparison_spec
 from curvewise.sweep.store import Store
 
 SPEC = """

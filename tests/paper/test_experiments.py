@@ -8,10 +8,17 @@ import pandas as pd
 import pytest
 from recorded_sweeps import record_sweep
 
-from curvewise.paper.catalogue import EXPERIMENTS
 from curvewise.paper.experiment import Reading, results
 from curvewise.paper.profiles import Profile
-from curvewise.paper.running import read_data, read_record, show, write_data, write_page
+from curvewise.paper.running import (
+    EXPERIMENTS,
+    draw,
+    read_data,
+    read_record,
+    show,
+    write_data,
+    write_page,
+)
 from curvewise.sweep.store import Store
 from curvewise.sweep.work import Problems
 
@@ -51,15 +58,29 @@ def test_claims_are_judged_by_committed_data(name):
     assert set(found["verdict"]) <= {"holds", "partly", "does not hold"}
 
 
-def test_pages_are_what_their_data_say(tmp_path):
-    page = tmp_path / "paper.md"
+def test_pages_are_what_their_data_say_and_figures_have_a_title_and_six_panels(
+    tmp_path, monkeypatch
+):
+    page, figures = tmp_path / "paper.md", {}
+
+    def keep(figure, path, **_):
+        figures[path.stem] = figure
+
+    monkeypatch.setattr("matplotlib.figure.Figure.savefig", keep)  # to write them takes seconds
     page.write_bytes((RESULTS / "paper.md").read_bytes())
     assert write_page(DATA, page) == (len(EXPERIMENTS), 0)
     assert page.read_text() == (RESULTS / "paper.md").read_text()
     for file in sorted((tmp_path / "paper").glob("*.md")):
         assert file.read_text() == (DATA / file.name).read_text()
-    for picture in (tmp_path / "paper").glob("*.png"):
-        assert (DATA / picture.name).stat().st_size > 10_000
+    assert {*figures} == {*EXPERIMENTS} - {"table-samples"}
+    for name, figure in figures.items():
+        assert (DATA / f"{name}.png").stat().st_size > 10_000
+        finding = re.escape(EXPERIMENTS[name].finding)
+        title = finding or "(Holds|Partly|Does not hold): .*\\)\\."
+        assert re.fullmatch(title, " ".join(figure.get_suptitle().split()))
+        drawn = [axes for axes in figure.axes if axes.get_label() != "<colorbar>"]
+        assert 1 <= len(drawn) <= 6
+        assert figure.get_figwidth() <= 11
 
 
 def test_nothing_else_lies_beside_the_pages():
@@ -84,21 +105,12 @@ def test_recorded_models_become_claims_a_table_and_a_figure(name, tmp_path):
     if "areas" not in data or len(data["areas"]):
         models = sum(spec.size for spec in specs)
         assert sum(len(rows) for rows in data.values()) >= min(models, 4)
-    shown = show(experiment, profile, read_data(name, files), save_to=tmp_path)
+    again = read_data(name, files)
+    shown = show(experiment, again)
     assert len(shown.results) == len(experiment.claims)
     assert len(shown.table)
-    assert [file.suffix for file in shown.files] == [".png", ".svg"]
+    draw(experiment, profile, again, shown, tmp_path, ".svg")
     assert "tiny scale: no result" in (tmp_path / f"{name}.svg").read_text()
-
-
-@pytest.mark.parametrize("name", sorted({*EXPERIMENTS} - {"table-samples"}))
-def test_a_figure_has_a_title_and_six_panels_at_most(name):
-    experiment = EXPERIMENTS[name]
-    figure = experiment.draw(committed(name), title="The finding", caption="Where from")
-    drawn = [axes for axes in figure.axes if axes.get_label() != "<colorbar>"]
-    assert 1 <= len(drawn) <= 6
-    assert "The finding" in figure.get_suptitle()
-    assert figure.get_figwidth() <= 11
 
 
 def test_models_are_read_with_their_names_and_scores(tmp_path):

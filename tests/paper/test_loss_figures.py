@@ -8,11 +8,10 @@ from scipy.integrate import quad
 from scipy.optimize import brentq
 
 from curvewise.losses.family import LinearDensity
-from curvewise.paper.catalogue import EXPERIMENTS
 from curvewise.paper.experiment import Reading, results
-from curvewise.paper.loss_figures import OMEGAS, sides
 from curvewise.paper.profiles import Profile
-from curvewise.paper.running import read_data, write_data
+from curvewise.paper.running import EXPERIMENTS, read_data, write_data
+from curvewise.paper.untrained import OMEGAS, sides
 from curvewise.sweep.work import Problems
 
 NAMES = ("fig-break-even-tau", "fig-contours", "fig-linear-density", "fig-omega-softmax")

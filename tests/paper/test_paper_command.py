@@ -4,7 +4,7 @@ import json
 import sys
 
 from command_line import command
-from curvewise.paper.catalogue import EXPERIMENTS
+from curvewise.paper.running import EXPERIMENTS
 
 
 def test_the_list_names_all_with_what_they_need(tmp_path):

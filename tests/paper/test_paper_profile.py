@@ -9,9 +9,8 @@ import pytest
 from PIL import Image
 
 from curvewise.data import folders
-from curvewise.paper.catalogue import EXPERIMENTS
 from curvewise.paper.profiles import Profile
-from curvewise.paper.running import run_experiment
+from curvewise.paper.running import EXPERIMENTS, run_experiment
 from curvewise.sweep.executors import Serial
 from curvewise.sweep.work import Problems
 

@@ -15,6 +15,7 @@ from curvewise.paper.measures import gain
 from curvewise.paper.profiles import Profile, both
 from curvewise.paper.running import (
     START,
+    draw,
     markdown_table,
     read_data,
     run_experiment,
@@ -90,7 +91,8 @@ def test_a_second_start_trains_nothing_and_shows_the_same(ran, monkeypatch):
 def test_drawing_needs_the_data_files_only(ran, tmp_path):
     folder, shown = ran
     data = read_data("fig-test", [folder / "fig-test.csv"])
-    again = show(EXPERIMENT, Profile(), data, save_to=tmp_path)
+    again = show(EXPERIMENT, data)
+    draw(EXPERIMENT, Profile(), data, again, tmp_path, ".png")
     pd.testing.assert_frame_equal(again.results, shown.results)
     assert (tmp_path / "fig-test.png").read_bytes() == (folder / "fig-test.png").read_bytes()
 

@@ -11,7 +11,7 @@ from PIL import Image
 from curvewise.paper.experiment import Reading, results
 from curvewise.paper.profiles import Profile
 from curvewise.paper.running import read_data, run_experiment, write_data
-from curvewise.paper.samples import PUBLISHED, SAMPLES, sample_table
+from curvewise.paper.untrained import PUBLISHED, SAMPLES, sample_table
 from curvewise.sweep.executors import Serial
 from curvewise.sweep.work import Problems
 

@@ -13,12 +13,7 @@ from curvewise.stats.areas import BETTER
 from curvewise.stats.comparisons import MOST_EXACT, holm, paired, signed_rank_p
 
 RNG = np.random.default_rng(0)
-NUMPY = {
-    "max": np.max,
-    "mean": np.mean,
-    "min": np.min,
-    "std": lambda areas: np.std(areas, ddof=1),
-}
+NUMPY = {"max": np.max, "mean": np.mean, "min": np.min, "std": lambda areas: np.std(areas, ddof=1)}
 
 
 def models_of(pairs, *, tasks=None, **sizes):

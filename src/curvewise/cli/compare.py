@@ -70,11 +70,12 @@ def compare(
     images = embed is None or task.kind == "image"
     require(images, f"--embed needs images, got {task.name} with {task.kind}")
     from curvewise.cli.pages import write_store_report
-    from curvewise.paper.compare import compare as read_comparison, comparison_spec
+    from curvewise.paper.compare import compare as read_comparison
     from curvewise.report.page import PAGE
     from curvewise.report.page_answer import answer
     from curvewise.sweep.frame import models as models_of
     from curvewise.sweep.run import sweep
+    from curvewise.sweep.spec import comparison_spec
     from curvewise.sweep.store import Store
     from curvewise.sweep.work import Problems
 

@@ -177,7 +177,7 @@ def paper_list(
     profile: ProfileName = "laptop", data_dir: DataDir = None, as_json: AsJson = False
 ) -> None:
     """Name all figures and tables, what they need and how long they take."""
-    from curvewise.paper.catalogue import EXPERIMENTS, listed
+    from curvewise.paper.running import EXPERIMENTS, listed
 
     require_data_folder(data_dir)
     settings = _profile(profile, "full", None, data_dir)
@@ -217,8 +217,7 @@ def paper_run(
     as_json: AsJson = False,
 ) -> None:
     """Run what is missing of an experiment's sweep, draw its figure, print its table."""
-    from curvewise.paper.catalogue import EXPERIMENTS
-    from curvewise.paper.running import require_usable, run_experiment
+    from curvewise.paper.running import EXPERIMENTS, require_usable, run_experiment
     from curvewise.sweep.work import Problems
 
     require_data_folder(data_dir)

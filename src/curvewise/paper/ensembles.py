@@ -23,13 +23,13 @@ GROWTH_TASKS = ["fashion-mnist:0/6", "fashion-mnist:2/4", CAT_DOG]
 
 def _collect_growth(reading: Reading) -> Data:
     growth, compared = [], []
-    there = reading.models(scores=True).dropna(subset="auc").reset_index(drop=True)
+    there = reading.models(scores=True).dropna(subset="auc")
     for (task, method), models in there.groupby(["task", "method"], sort=False):
         place = {"task": task, "method": method}
         y, scores = models["y"].iloc[0], np.stack(models["score"].to_list())
         steps = ensemble_growth(y, scores, models["validation_auc"], models["seconds"])
         growth.append(pd.DataFrame({**place, **steps}))
-        chosen = models.loc[models["validation_auc"].idxmax()]
+        chosen = models.iloc[int(np.argmax(models["validation_auc"]))]
         together = joined_score(models["score"])
         found, test = auc_interval(y, together), compare_auc(y, together, chosen["score"])
         kept = int(reading.store.labels(chosen["fingerprint"], "validation").sum())
@@ -80,8 +80,7 @@ ENSEMBLES = Experiment(
 METHODS = "table-methods"
 PAIRS = ("0/2", "0/3", "0/6", "1/3", "2/4", "2/6", "4/6", "5/7", "7/9", "3/8")
 METHOD_TASKS = [*(f"fashion-mnist:{pair}" for pair in PAIRS), CAT_DOG]
-TRIES = 48
-ALONE = 12  # models of the default setting, whose mean is what one training is worth
+TRIES, ALONE = 48, 12  # ALONE: of the default setting, whose mean is what one training is worth
 # Each method's own settings, the default first; repeats make up what they lack of 48 tries.
 GRIDS: dict[str, dict[str, Any]] = {
     "ce": {},
@@ -117,7 +116,7 @@ def _method_sweeps(profile: Profile) -> list[Spec]:
 
 def _collect_methods(reading: Reading) -> Data:
     of_tries = len(reading.sweeps) // 2
-    tried = reading.models(*reading.sweeps[:of_tries], scores=True).reset_index(drop=True)
+    tried = reading.models(*reading.sweeps[:of_tries], scores=True)
     alone = reading.models(*reading.sweeps[of_tries:]).dropna(subset="auc")
     rows = []
     for (task, method), models in tried.groupby(["task", "method"], sort=False):
@@ -133,7 +132,7 @@ def _tried(models: pd.DataFrame) -> dict[str, Any]:
     """Return what a method's tries are worth; nothing where all of them diverged."""
     if models.empty:
         return dict.fromkeys(("chosen", "chosen_settings", "ensemble", "mean", "oracle"))
-    chosen = models.loc[models["validation_auc"].idxmax()]
+    chosen = models.iloc[int(np.argmax(models["validation_auc"]))]
     known = {name: chosen[name] for name in SETTINGS if name in models}
     settings = " ".join(f"{name}={value}" for name, value in known.items() if value == value)
     return {
@@ -146,10 +145,8 @@ def _tried(models: pd.DataFrame) -> dict[str, Any]:
 
 
 def method_table(data: Data) -> pd.DataFrame:
-    """Return a row for each method: mean AUC and mean rank of each way of using its models.
-
-    A method without a model left on a task is the last there.
-    """
+    """Return a row for each method: mean AUC and mean rank of each way of using its models."""
+    # A method without a model left on a task is the last there.
     ranks = data[""].groupby("task")[WAYS].rank(ascending=False, na_option="bottom")
     rows = data[""].join(ranks.add_prefix("rank "))
     averaged = [*WAYS, *(f"rank {way}" for way in WAYS), "mean", "oracle"]

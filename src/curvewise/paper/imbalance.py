@@ -30,10 +30,7 @@ AT_500: Any = {"where": "beta == 500", "when": "at beta = 500", "unit": "cells"}
 
 
 def collect_bands(reading: Reading) -> Data:
-    """Collect ROC bands on about 250 rates, areas, and how many samples there were.
-
-    Cells with too few samples of the minority have no bands and no areas.
-    """
+    """Collect sample counts and, of cells with enough samples, areas and bands on 250 rates."""
     models = reading.models(scores=True)
     cells = models.drop_duplicates(["task", "beta"])[["task", "beta", "fingerprint"]]
     counts = [
@@ -52,15 +49,14 @@ def collect_bands(reading: Reading) -> Data:
     return {"bands": pd.concat(bands).round(DECIMALS), "areas": kept[AREAS], "samples": samples}
 
 
-def beta_name(beta: float) -> str:
-    """Return an imbalance for readers: "beta = 100", or that data are as they are."""
+def _beta_name(beta: float) -> str:
     return "as it is" if np.isnan(beta) else f"beta = {beta:g}"
 
 
 def draw_bands(data: Data, **sheet: Any) -> Any:
     """Draw the bands of the four severest cells, with the mean AUC of each method."""
     cells = data["samples"][["task", "beta"]].sort_values("beta", kind="stable").tail(4)
-    cells["panel"] = cells["task"].replace(TITLES) + ", " + cells["beta"].map(beta_name)
+    cells["panel"] = cells["task"].replace(TITLES) + ", " + cells["beta"].map(_beta_name)
     curves, models = (data[part].merge(cells, on=["task", "beta"]) for part in ("bands", "areas"))
     return bands(curves, panel="panel", areas=models, log="misses" in sheet, columns=2, **sheet)
 
@@ -120,7 +116,7 @@ MELANOMA_BOX = Experiment(
     question="Does AUC fall and spread as a class gets rarer, and does LCT mend both?",
     sweeps=_box_sweeps,
     draw=lambda data, **sheet: boxes(
-        data[""].assign(beta=data[""]["beta"].map(beta_name)), x="beta", hue="method", **sheet
+        data[""].assign(beta=data[""]["beta"].map(_beta_name)), x="beta", hue="method", **sheet
     ),
     claims={
         "VS's mean AUC falls as beta grows": Claim(
@@ -133,6 +129,8 @@ MELANOMA_BOX = Experiment(
     caveats=(NO_MELANOMA, CHOSEN, ONE_SUBSAMPLE),
 )
 
+BETAS = (5, 10, 20, 50, 100, 200, 500)
+BETA_TASKS = [CAT_DOG, "fashion-mnist:0/6", "fashion-mnist:2/4"]
 SHOWN = {"mean": "mean AUC", "min": "min AUC", "std": "std (lower is better)"}
 
 
@@ -157,11 +155,7 @@ BETA = Experiment(
     name="fig-beta",
     question="Does LCT gain more as the imbalance grows from 5 to 500?",
     sweeps=lambda profile: profile.specs(
-        "fig-beta",
-        [CAT_DOG, "fashion-mnist:0/6", "fashion-mnist:2/4"],
-        both(),
-        betas=(5, 10, 20, 50, 100, 200, 500),
-        seeds=(0, 1, 2),
+        "fig-beta", BETA_TASKS, both(), betas=BETAS, seeds=(0, 1, 2)
     ),
     draw=_draw_growth,
     claims={

@@ -67,7 +67,7 @@ def gain(
 def over_pairs(steps: "pd.Series[float]", statistic: str) -> Measured:
     """Return the mean of differences by task, tested as shared classes allow (`dyadic_test`)."""
     known = steps.dropna().round(DECIMALS)
-    test = dyadic_test(known.to_numpy(), [classes_of(str(task)) for task in known.index])
+    test = dyadic_test(known.to_list(), [classes_of(str(task)) for task in known.index])
     return replace(over_cells(known, statistic, "pairs"), **test._asdict())
 
 

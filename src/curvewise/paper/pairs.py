@@ -105,10 +105,7 @@ def _collect_controls(reading: Reading) -> Data:
 
 
 def luck(part: str, data: Data) -> float:
-    """Return the variance of one setting trained again as a share of that over all settings.
-
-    Both are means over the tasks that were repeated, at the same seed.
-    """
+    """Return the variance of settings trained again as a share of that over all, mean of tasks."""
     again = data["repeats"][data["repeats"]["method"] == ARMS[part]].dropna(subset="auc")
     places = again[["task", "seed"]].drop_duplicates()
     settings = data[part].merge(places, on=["task", "seed"]).groupby("task")["auc"].var().mean()
@@ -224,7 +221,7 @@ CONVERGENCE_PIXELS = _long_experiment(
 
 LENGTH = "fig-epochs"
 # The first two were used to choose recipes, the other four were not.
-LENGTH_PAIRS = ("0/6", "2/4", "3/6", "4/6", "5/7", "7/9")
+LENGTH_TASKS = [f"fashion-mnist:{pair}" for pair in ("0/6", "2/4", "3/6", "4/6", "5/7", "7/9")]
 LENGTHS = {"laptop": [5, 10, 20, 40], "paper": [60, 125, 250, 500]}
 LENGTH_COLUMNS = ["task", "method", "epochs", "omega", "gamma", "tau", "validation_auc", "auc"]
 SHORTEST = {"where": "epochs == epochs.min()", "when": "after the shortest training"}
@@ -232,11 +229,13 @@ LONGEST = {"where": "epochs == epochs.max()", "when": "after the longest trainin
 
 
 def _length_sweeps(profile: Profile) -> list[Spec]:
-    epochs = [1, 2] if profile.scale == "tiny" else LENGTHS[profile.name]
-    arms = [{**arm, "epochs": epochs} for arm in both()]
+    epochs = {"epochs": [1, 2] if profile.scale == "tiny" else LENGTHS[profile.name]}
     more: Any = {"recipe": LONG_PAPER} if profile.name == "paper" else {"features": {}}
-    tasks = [f"fashion-mnist:{pair}" for pair in LENGTH_PAIRS]
-    return [profile.spec(LENGTH, tasks, arms, validation=VALIDATION, **more)]
+    return [
+        profile.spec(
+            LENGTH, LENGTH_TASKS, [arm | epochs for arm in both()], validation=VALIDATION, **more
+        )
+    ]
 
 
 def _draw_lengths(data: Data, **sheet: Any) -> Any:

@@ -32,17 +32,14 @@ HEAD: Kind = {
     "recipe": {**SETTLED, "weight_decay": 1e-2},  # chosen on Dogs vs Cats
     "features": FROZEN,
 }
-CIFAR_HEAD = HEAD | {"features": {**FROZEN, "size": 96}}
-PHOTO_HEAD = HEAD | {"data": {"image_size": 96}}
 RESNET: Kind = {"called": "ResNet-32", "network": {"name": "resnet32"}}
+RESNET |= {"recipe": {"preset": "paper-cifar"}}
 RESNEXT: Kind = {"called": "ResNeXt50", "network": {"name": "resnext50-32x4d"}}
 RESNEXT |= {"data": {"image_size": 256}}
 KINDS: dict[str, dict[str, Kind]] = {
     "laptop": {
-        "cifar10": CIFAR_HEAD,
-        "cifar100": CIFAR_HEAD,
-        "dogs-vs-cats": PHOTO_HEAD,
-        "melanoma": PHOTO_HEAD,
+        **dict.fromkeys(("cifar10", "cifar100"), HEAD | {"features": {**FROZEN, "size": 96}}),
+        **dict.fromkeys(("dogs-vs-cats", "melanoma"), HEAD | {"data": {"image_size": 96}}),
         "fashion-mnist": {
             "called": "small networks on 64 principal components",
             "network": {"name": "mlp", "hidden": [64, 64]},
@@ -51,8 +48,7 @@ KINDS: dict[str, dict[str, Kind]] = {
         },
     },
     "paper": {
-        "cifar10": RESNET | {"recipe": {"preset": "paper-cifar"}},
-        "cifar100": RESNET | {"recipe": {"preset": "paper-cifar"}},
+        **dict.fromkeys(("cifar10", "cifar100"), RESNET),
         "dogs-vs-cats": RESNEXT | {"recipe": {"preset": "paper-dogs-cats"}},
         "melanoma": RESNEXT | {"recipe": {"preset": "paper-melanoma"}},
         # Not in the paper, which has photographs only: the small CNN, trained like CIFAR's.
@@ -153,10 +149,8 @@ class Profile:
         """
         by_source: dict[str, list[str]] = {}
         for task in tasks:
-            by_source.setdefault(source_of(task), []).append(task)
-        return [
-            self.spec(f"{name}-{source}", own, methods, **more) for source, own in by_source.items()
-        ]
+            by_source.setdefault(f"{name}-{source_of(task)}", []).append(task)
+        return [self.spec(called, own, methods, **more) for called, own in by_source.items()]
 
 
 def source_of(task: str) -> str:

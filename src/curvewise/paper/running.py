@@ -1,15 +1,14 @@
-"""Run an experiment: the missing part of its sweeps, its data as CSV, its claims and its figure.
+"""All experiments, and to run one: what is missing of its sweeps, its data, claims and figure.
 
 What came out is published as pages: one of all experiments on a screen, and one for each.
 """
 
 import shutil
-from collections.abc import Iterable, Sequence
-from contextlib import nullcontext
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -17,34 +16,90 @@ import pandas as pd
 from curvewise.base.errors import InputError, require
 from curvewise.base.files import read_json, sha256, write_json
 from curvewise.base.machine import machine, versions
-from curvewise.paper.catalogue import EXPERIMENTS, PUBLISHED
+from curvewise.data.registry import source_missing
+from curvewise.paper import ensembles, imbalance, pairs, settings, training, untrained
 from curvewise.paper.experiment import Data, Experiment, Reading, results, sentence
-from curvewise.paper.profiles import Profile
+from curvewise.paper.profiles import Profile, source_of
 from curvewise.sweep.executors import Executor
 from curvewise.sweep.run import duration, sweep
+from curvewise.sweep.spec import Spec
 from curvewise.sweep.store import Store
 from curvewise.sweep.work import Problems
 
+# In the order of the paper, then those beyond it.
+PUBLISHED = (
+    imbalance.MELANOMA_BOX,
+    settings.HYPER_DISTRIBUTION,
+    settings.HYPER_METRICS,
+    untrained.BREAK_EVEN_TAU,
+    untrained.CONTOURS,
+    imbalance.CIFAR_BANDS,
+    imbalance.KAGGLE_BANDS,
+    pairs.PAIRS,
+    training.SAM_BOX,
+    settings.LAMBDA_CHOICE,
+    untrained.SAMPLES,
+    settings.EVAL_LAMBDA,
+    untrained.LINEAR_DENSITY,
+    untrained.OMEGA_SOFTMAX,
+)
+BEYOND = (
+    pairs.CONTROLS_TABLE,
+    pairs.CONVERGENCE,
+    training.ROBUSTNESS,
+    ensembles.ENSEMBLES,
+    ensembles.METHOD_TABLE,
+    training.FILM_CHOICES,
+    imbalance.BETA,
+    pairs.EPOCHS_FIGURE,
+    pairs.CONVERGENCE_PIXELS,
+    pairs.PAIRS_FASHION,
+)
+EXPERIMENTS = {experiment.name: experiment for experiment in (*PUBLISHED, *BEYOND)}
 STORE = "runs.db"
-DIGITS = "%.7g"  # of a number in a file; what is shown has fewer
 WHEN = {".png": "Software", ".svg": "Date"}
-NO_RESULT = "tiny scale: no result. "
-RECORDED = {
-    *("name", "command", "profile", "scale", "date", "seconds", "machine", "versions", "models"),
-    *("data", "figures"),
-}
+RECORDED = "name command profile scale date seconds machine versions models data figures"
 TITLE = "# The paper's results\n\n"
 START = "<!-- experiments: written by `curvewise paper page`; edit above this line only -->"
+# Seconds that a model of the laptop profile takes an epoch on two cores with other work to do.
+SECONDS = {"fashion-mnist": 0.008, "cifar10": 0.006, "cifar100": 0.003, "dogs-vs-cats": 0.007}
+SLOWER = 0.02  # the same for what is not listed, and for all pixels of Fashion-MNIST
 CLAIMS = ["claim", "published", "here", "verdict"]
 
 
-@dataclass(frozen=True)
-class Shown:
+class Shown(NamedTuple):
     """An experiment from its data: the claims' results, the table, the files written."""
 
     results: pd.DataFrame
     table: pd.DataFrame
-    files: list[Path]
+    files: Sequence[Path] = ()
+
+
+def listed(experiment: Experiment, profile: Profile, data_dir: Path | None) -> dict[str, Any]:
+    """Return a line of `paper list` as plain data."""
+    specs, sources = experiment.sweeps(profile), experiment.needs(profile)
+    missing = {name: why for name in sources if (why := source_missing(name, data_dir))}
+    return {
+        "name": experiment.name,
+        "question": experiment.question,
+        "published": experiment in PUBLISHED,
+        "models": sum(spec.size for spec in specs),
+        "takes": _takes(specs, profile),
+        "data": ", ".join(f"{name} (missing)" if name in missing else name for name in sources),
+        "missing": missing,
+    }
+
+
+def _takes(specs: Sequence[Spec], profile: Profile) -> str:
+    longest, seconds = 0, 0.0
+    for spec in specs:
+        epochs, source = [run.recipe["epochs"] for run in spec.runs()], source_of(spec.tasks[0])
+        pixels = source == "fashion-mnist" and spec.features.pca is None
+        seconds += sum(epochs) * (SLOWER if pixels else SECONDS.get(source, SLOWER))
+        longest = max(longest, *epochs)
+    if profile.name == "paper" and specs:
+        return f"up to {longest} epochs a model"
+    return f"about {duration(max(1, seconds))}" if specs else "seconds"
 
 
 def run_experiment(
@@ -81,7 +136,9 @@ def run_experiment(
         data = experiment.collect(reading)
     (folder / f"{name}.json").unlink(missing_ok=True)  # it would be of other data
     files = write_data(name, data, folder)
-    shown = show(experiment, profile, read_data(name, files), save_to=folder)
+    again = read_data(name, files)
+    shown = show(experiment, again)
+    figures = draw(experiment, profile, again, shown, folder, ".png", ".svg")
     record = new | {
         "date": datetime.now(UTC).date().isoformat(),
         "seconds": round(seconds, 3),
@@ -90,37 +147,36 @@ def run_experiment(
         "models": sum(spec.size for spec in specs),
         "data": [file.name for file in files],
         "sums": {file.name: sha256([file.read_bytes()])[:16] for file in files},
-        "figures": [file.name for file in shown.files],
+        "figures": [file.name for file in figures],
     }
     write_json(folder / f"{name}.json", record)
-    return Shown(shown.results, shown.table, [*files, *shown.files])
+    return shown._replace(files=[*files, *figures])
 
 
-def show(
-    experiment: Experiment,
-    profile: Profile,
-    data: Data,
-    *,
-    save_to: Path | None = None,
-    endings: Sequence[str] = (".png", ".svg"),
-) -> Shown:
-    """Make results, table and figure from data as their CSV files have them."""
+def show(experiment: Experiment, data: Data) -> Shown:
+    """Make results and table from data as their CSV files have them."""
     found = results(experiment.claims, data)
-    table = found if experiment.table is None else experiment.table(data)
-    files = []
-    if experiment.draw is not None and save_to is not None:
-        title = experiment.finding or sentence(found.iloc[0].drop("published"))
-        title = f"{NO_RESULT}{title}" if profile.scale == "tiny" else title
-        specs = experiment.sweeps(profile)
-        named = [task for rows in data.values() if "task" in rows for task in rows["task"].unique()]
-        tasks = named or [task for spec in specs for task in spec.tasks]
-        caption = profile.caption(tasks, pixels=any(spec.features.pca is None for spec in specs))
-        figure = experiment.draw(data, title=title, caption=caption)
-        files = [save_to / f"{experiment.name}{ending}" for ending in endings]
-        for file in files:
-            # Without what tells when it was drawn, the same data give the same file.
-            figure.savefig(file, dpi=150, metadata={WHEN[file.suffix]: None})
-    return Shown(found, table, files)
+    return Shown(found, found if experiment.table is None else experiment.table(data))
+
+
+def draw(
+    experiment: Experiment, profile: Profile, data: Data, shown: Shown, folder: Path, *endings: str
+) -> list[Path]:
+    """Draw the figure that an experiment may have into files NAME.ENDING; return them."""
+    if experiment.draw is None:
+        return []
+    title = experiment.finding or sentence(shown.results.iloc[0].drop("published"))
+    title = f"tiny scale: no result. {title}" if profile.scale == "tiny" else title
+    specs = experiment.sweeps(profile)
+    named = [task for rows in data.values() if "task" in rows for task in rows["task"].unique()]
+    tasks = named or [task for spec in specs for task in spec.tasks]
+    caption = profile.caption(tasks, pixels=any(spec.features.pca is None for spec in specs))
+    figure = experiment.draw(data, title=title, caption=caption)
+    files = [folder / f"{experiment.name}{ending}" for ending in endings]
+    for file in files:
+        # Without what tells when it was drawn, the same data give the same file.
+        figure.savefig(file, dpi=150, metadata={WHEN[file.suffix]: None})
+    return files
 
 
 def write_data(name: str, data: Data, folder: Path) -> list[Path]:
@@ -129,7 +185,7 @@ def write_data(name: str, data: Data, folder: Path) -> list[Path]:
     for part, rows in data.items():
         require(len(rows), f"{name} must have at least one row of data, got none")
         files.append(folder / (f"{name}-{part}.csv" if part else f"{name}.csv"))
-        rows.to_csv(files[-1], index=False, float_format=DIGITS, lineterminator="\n")
+        rows.to_csv(files[-1], index=False, float_format="%.7g", lineterminator="\n")
     return files
 
 
@@ -146,7 +202,7 @@ def read_record(name: str, folder: Path) -> dict[str, Any] | None:
         record = read_json(folder / f"{name}.json")
     except (OSError, ValueError):
         return None
-    return record if isinstance(record, dict) and record.keys() >= RECORDED else None
+    return record if isinstance(record, dict) and record.keys() >= {*RECORDED.split()} else None
 
 
 def refuse_less(place: Path, old: dict[str, Any] | None, new: dict[str, Any], other: str) -> None:
@@ -215,19 +271,25 @@ def write_page(folder: Path, page: Path) -> tuple[int, int]:
     for name, record in known.items():
         refuse_less(page, old.get(name), record, "page")
     # All of them before anything is written: damaged data must not leave half of the pages.
-    shown = {name: _shown(record, folder) for name, record in known.items()}
+    shown = {}
+    for name, record in (old | known).items():
+        place = folder if name in known else beside
+        with _usable(name, place):
+            data = read_data(name, [place / file for file in record["data"]])
+            shown[name] = data, show(EXPERIMENTS[name], data)
     beside.mkdir(parents=True, exist_ok=True)
     for name, record in known.items():
         if folder.resolve() != beside.resolve():
             for file in (*record["data"], f"{name}.json"):
                 shutil.copyfile(folder / file, beside / file)
-        _shown(record, beside, save_to=beside)
-        text = experiment_page(EXPERIMENTS[name], record, shown[name])
+        with _usable(name, folder):
+            profile = Profile(record["profile"], record["scale"])
+            draw(EXPERIMENTS[name], profile, *shown[name], beside, ".png")
+        text = experiment_page(EXPERIMENTS[name], record, shown[name][1])
         (beside / f"{name}.md").write_text(text)
-    kept = {name: _shown(old[name], beside) for name in old if name not in known}
-    index = index_tables({**shown, **kept}, beside.name)
+    index = index_tables({name: both for name, (_, both) in shown.items()}, beside.name)
     page.write_text(f"{before}{START}\n\n{index}\n", encoding="utf-8")
-    return len(shown), len(kept)
+    return len(known), len(shown) - len(known)
 
 
 def index_tables(shown: dict[str, Shown], beside: str) -> str:
@@ -237,7 +299,7 @@ def index_tables(shown: dict[str, Shown], beside: str) -> str:
         rows = [
             {"item": f"[{name}]({beside}/{name}.md)", **shown[name].results[CLAIMS].iloc[0]}
             for name in EXPERIMENTS
-            if name in shown and (name in PUBLISHED) == published
+            if name in shown and (EXPERIMENTS[name] in PUBLISHED) == published
         ]
         if rows:
             parts += [f"## {title}", markdown_table(pd.DataFrame(rows))]
@@ -246,7 +308,6 @@ def index_tables(shown: dict[str, Shown], beside: str) -> str:
 
 def experiment_page(experiment: Experiment, record: dict[str, Any], shown: Shown) -> str:
     """Return an experiment's page: question, answer, table, picture, caveats, where from."""
-    caveats = [f"{number}. {text}" for number, text in enumerate(experiment.caveats, 1)]
     trained = f"{record['models']:,} models, {duration(record['seconds'])} of one core to train"
     files = ", ".join(f"[{file}]({file})" for file in record["data"])
     question, picture = experiment.question, f"({experiment.name}.png)"
@@ -257,7 +318,7 @@ def experiment_page(experiment: Experiment, record: dict[str, Any], shown: Shown
         markdown_table(shown.results[CLAIMS]),
         *([] if experiment.draw is None else [f"![{question}]{picture}"]),
         *([] if experiment.table is None else [markdown_table(shown.table)]),
-        "\n".join(caveats),
+        "\n".join(f"{number}. {text}" for number, text in enumerate(experiment.caveats, 1)),
         f"- `{record['command']}`\n"
         f"- {record['date']}, {trained if record['models'] else 'nothing is trained'}\n"
         f"- {record['machine']}, torch {record['versions']['torch']}\n"
@@ -266,11 +327,10 @@ def experiment_page(experiment: Experiment, record: dict[str, Any], shown: Shown
     return "\n\n".join(parts) + "\n"
 
 
-def _shown(record: dict[str, Any], folder: Path, save_to: Path | None = None) -> Shown:
-    name, profile = record["name"], Profile(record["profile"], record["scale"])
+@contextmanager
+def _usable(name: str, folder: Path) -> Iterator[None]:
     try:
-        data = read_data(name, [folder / file for file in record["data"]])
-        return show(EXPERIMENTS[name], profile, data, save_to=save_to, endings=[".png"])
+        yield
     except (OSError, ValueError, KeyError, IndexError, TypeError) as error:
         raise InputError(
             f"the data of {name} in {folder} cannot be used ({error}); run it again"

@@ -1,5 +1,6 @@
 """What omega, gamma and tau do to a trained model, which to draw, and where to evaluate."""
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -7,21 +8,13 @@ import numpy as np
 import pandas as pd
 
 from curvewise.figures.frames import boxes, distribution, fits, lines
-from curvewise.paper.experiment import (
-    AREAS,
-    SETTINGS,
-    Claim,
-    Data,
-    Experiment,
-    Measured,
-    Reading,
-)
+from curvewise.paper.experiment import AREAS, SETTINGS, Claim, Data, Experiment, Measured, Reading
 from curvewise.paper.measures import LCT, VS, beyond_error, welch, within
 from curvewise.paper.profiles import Profile
 from curvewise.roc.curve import RocCurve, roc_curve
 from curvewise.roc.metrics import binary_metrics
 from curvewise.stats.areas import by_cell, percentile_band
-from curvewise.stats.variance import polynomial_fit, variance_parts
+from curvewise.stats.variance import explained, polynomial_fit
 from curvewise.sweep.spec import Spec
 
 TASK = "cifar10:cat/dog"
@@ -40,16 +33,14 @@ def _grid(name: str, profile: Profile) -> Spec:
     return profile.spec(name, [TASK], [{"method": "vs", **GRID}])
 
 
-def _collect_spread(reading: Reading) -> Data:
-    models = reading.models(scores=True)
-    return {"areas": models[AREAS], "band": percentile_band(models)}
-
-
 HYPER_DISTRIBUTION = Experiment(
     name=SPREAD,
     question="How far apart do 512 VS models lie that differ in omega, gamma and tau alone?",
     sweeps=lambda profile: [_grid(SPREAD, profile)],
-    collect=_collect_spread,
+    collect=lambda reading: {
+        "areas": reading.models()[AREAS],
+        "band": percentile_band(reading.models(scores=True)),
+    },
     draw=lambda data, **sheet: distribution(data["band"], data["areas"]["auc"].dropna(), **sheet),
     claims={
         "AUC over the settings has a std of 0.03 (half of that holds)": Claim(
@@ -76,27 +67,12 @@ def _metric_sweeps(profile: Profile) -> list[Spec]:
     return [_grid(EXPLAINED, profile), few]
 
 
-def variance_table(data: Data) -> pd.DataFrame:
-    """Return for each metric what explains it: the settings as a polynomial, alone, and chance.
-
-    Chance is the variance within repeated settings as a share of that over all settings; "settled"
-    is what settings make of the variance where they were repeated.
-    """
-    rows = []
-    for metric in METRICS:
-        grid, repeats = (data[part].dropna(subset=[metric]) for part in ("", "repeats"))
-        r2 = {"R2": polynomial_fit(grid[SETTINGS], grid[metric]).r2}
-        for name in SETTINGS:
-            r2[f"R2, {name} alone"] = polynomial_fit(grid[[name]], grid[metric]).r2
-        between, within_them = variance_parts([own for _, own in repeats.groupby(SETTINGS)[metric]])
-        chance = within_them / grid[metric].var() if grid[metric].var() else np.nan
-        row = {"metric": metric, **r2, "std": grid[metric].std(), "share of chance": chance}
-        rows.append(row | {"settled": between / (between + within_them)})
-    return pd.DataFrame(rows)
+def _variance_table(data: Data) -> pd.DataFrame:
+    return explained(data[""], data["repeats"], SETTINGS, METRICS)
 
 
-def _of(column: str, metric: str, data: Data) -> float:
-    return float(variance_table(data).set_index("metric")[column][metric])
+def _of(column: str, metric: str) -> Callable[[Data], float]:
+    return lambda data: float(_variance_table(data).set_index("metric")[column][metric])
 
 
 HYPER_METRICS = Experiment(
@@ -112,22 +88,20 @@ HYPER_METRICS = Experiment(
     ),
     claims={
         "The settings explain less than half of AUC's variance (R2)": Claim(
-            partial(_of, "R2", "auc"), within(0, 0.5), "0.11"
+            _of("R2", "auc"), within(0, 0.5), "0.11"
         ),
-        "They explain at least half of TPR's (R2)": Claim(
-            partial(_of, "R2", "tpr"), within(0.5, 1), "0.95"
-        ),
+        "They explain at least half of TPR's (R2)": Claim(_of("R2", "tpr"), within(0.5, 1), "0.95"),
         "They explain at least half of accuracy's (R2)": Claim(
-            partial(_of, "R2", "accuracy"), within(0.5, 1), "0.60"
+            _of("R2", "accuracy"), within(0.5, 1), "0.60"
         ),
         "Other initial weights make less than half of AUC's variance (share)": Claim(
-            partial(_of, "share of chance", "auc"), within(0, 0.5)
+            _of("share of chance", "auc"), within(0, 0.5)
         ),
         "Where settings were repeated they explain most of AUC's variance (share)": Claim(
-            partial(_of, "settled", "auc"), within(0.5, 1)
+            _of("settled", "auc"), within(0.5, 1)
         ),
     },
-    table=lambda data: variance_table(data).drop(columns="settled"),
+    table=lambda data: _variance_table(data).drop(columns="settled"),
     caveats=(ONE_TASK, FROZEN, "Chance: eight settings, eight initial weights each."),
 )
 

@@ -158,10 +158,7 @@ def _collect_robust(reading: Reading) -> Data:
 
 
 def condition_table(data: Data) -> pd.DataFrame:
-    """Return a row for each training condition: statistics of both methods, averaged over tasks.
-
-    Models that diverged have none, and are counted.
-    """
+    """Return statistics of both methods in each condition of training, averaged over tasks."""
     found = by_cell(data[""], [*CONDITION, "task", "method"])
     how: Any = {"mean": "mean", "min": "mean", "std": "mean", "diverged": "sum"}
     wide = found.groupby([*CONDITION, "method"]).agg(how).unstack("method")
@@ -169,7 +166,7 @@ def condition_table(data: Data) -> pd.DataFrame:
     return pd.DataFrame(named.reset_index())
 
 
-def _by_condition(statistic: str, data: Data) -> Measured:
+def _averaged(statistic: str, data: Data) -> Measured:
     table = condition_table(data)
     steps = table[f"{LCT} {statistic}"] - table[f"{VS} {statistic}"]
     return over_cells(steps, statistic, "conditions")
@@ -198,11 +195,9 @@ ROBUSTNESS = Experiment(
             partial(_all_together, "std"), better=-1
         ),
         "With everything varied, LCT has the higher min AUC": Claim(partial(_all_together, "min")),
-        "By condition, LCT has the higher mean of AUC": Claim(partial(_by_condition, "mean")),
-        "By condition, LCT has the higher min of AUC": Claim(partial(_by_condition, "min")),
-        "By condition, LCT has the lower std of AUC": Claim(
-            partial(_by_condition, "std"), better=-1
-        ),
+        "By condition, LCT has the higher mean of AUC": Claim(partial(_averaged, "mean")),
+        "By condition, LCT has the higher min of AUC": Claim(partial(_averaged, "min")),
+        "By condition, LCT has the lower std of AUC": Claim(partial(_averaged, "std"), better=-1),
         "No more models of LCT diverged than of VS (their number, less)": Claim(
             lambda data: (data[""]["auc"].isna() * data[""]["method"].map({LCT: 1, VS: -1})).sum(),
             within(-np.inf, 0),

@@ -14,22 +14,10 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from curvewise.base.machine import VERSION
-from curvewise.report.page_answer import (
-    answer,
-    class_counts,
-    median_model,
-    own_answer,
-    warnings_of,
-)
+from curvewise.report.page_answer import answer, class_counts, median_model, own_answer, warnings_of
 from curvewise.report.page_input import Page, Unit
 from curvewise.roc.curve import Floats, RocCurve, check_scored, roc_curve
-from curvewise.roc.metrics import (
-    histogram,
-    metrics_on_curve,
-    probability_bins,
-    reliability,
-    short,
-)
+from curvewise.roc.metrics import histogram, metrics_on_curve, probability_bins, reliability, short
 from curvewise.stats.variance import polynomial_fit
 
 # Even steps for linear axes and fine ones near 0 for logarithmic ones; more cannot be seen.

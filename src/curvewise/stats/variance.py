@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from itertools import combinations_with_replacement
 
 import numpy as np
+import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 NAN = float("nan")
@@ -93,3 +94,26 @@ def variance_parts(groups: Sequence[ArrayLike]) -> tuple[float, float]:
     within = sum(float(((v - v.mean()) ** 2).sum()) for v in known if np.ptp(v) > 0) / (n - k)
     size = (n - float((sizes**2).sum()) / n) / (k - 1)
     return max((mean_square_between - within) / size, 0.0), within
+
+
+def explained(
+    grid: pd.DataFrame, repeats: pd.DataFrame, settings: Sequence[str], metrics: Sequence[str]
+) -> pd.DataFrame:
+    """Return for each metric what explains it: the settings as a polynomial, alone, and chance.
+
+    `grid` has a model a row, `repeats` several of each setting. Chance is the variance within
+    settings as a share of that over the grid; "settled" is what settings make of the variance
+    where they were repeated.
+    """
+    rows = []
+    for metric in metrics:
+        models, again = (frame.dropna(subset=[metric]) for frame in (grid, repeats))
+        y = models[metric]
+        r2 = {f"R2, {name} alone": polynomial_fit(models[[name]], y).r2 for name in settings}
+        groups = [values for _, values in again.groupby(list(settings))[metric]]
+        between, within = variance_parts(groups)
+        chance = within / y.var() if y.var() else NAN
+        row = {"metric": metric, "R2": polynomial_fit(models[list(settings)], y).r2, **r2}
+        row |= {"std": y.std(), "share of chance": chance}
+        rows.append(row | {"settled": between / (between + within)})
+    return pd.DataFrame(rows)

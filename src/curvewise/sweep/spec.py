@@ -1,7 +1,7 @@
 """`Spec`: a sweep as one TOML file, tasks x betas x seeds x methods and their grids, to runs."""
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import combinations
 from os import PathLike
 from pathlib import Path
@@ -20,7 +20,14 @@ from pydantic import (
     model_validator,
 )
 
-from curvewise.base.errors import InputError, did_you_mean, require, require_type
+from curvewise.base.errors import (
+    InputError,
+    did_you_mean,
+    require,
+    require_choice,
+    require_type,
+    require_whole,
+)
 from curvewise.losses.registry import METHODS
 from curvewise.networks.architectures import MLP
 from curvewise.networks.registry import TIMM, build_network
@@ -39,6 +46,8 @@ from curvewise.training.recipe import findings
 
 SEED_STRIDE = 10_000  # seeds of weights and lambda are this times the seed, plus the number
 PAIRS_OF_TEN = ("fashion-mnist", "cifar10")
+# Of a comparison: what small data are gone through, and what its networks are.
+LEAST_EPOCHS, LEAST_STEPS, BATCH, HIDDEN = 20, 420, 128, [64, 64]
 CLOSED: ConfigDict = {"frozen": True, "extra": "forbid", "allow_inf_nan": False}
 
 
@@ -288,3 +297,52 @@ def read_spec(path: str | PathLike[str]) -> Spec:
         return Spec.from_dict({"name": Path(path).stem, **values})
     except InputError as error:
         raise InputError(f"{path}: {error}") from None
+
+
+def comparison_spec(
+    source: str,
+    *,
+    beta: float | None,
+    methods: Sequence[str],
+    seeds: int,
+    n_train: int,
+    network: str = "mlp",
+    preset: str | None = None,
+    changes: dict[str, Any] | None = None,
+    data: dict[str, Any] | None = None,
+    features: dict[str, Any] | None = None,
+) -> Spec:
+    """Return the sweep that compares methods: the paper's 48 settings where a method has them.
+
+    Without a `preset`, training is quick, starts FiLM from the identity, and goes through small
+    data more often, so that every model takes at least 420 steps. `changes` are settings of the
+    recipe.
+
+    >>> spec = comparison_spec("digits:8", beta=100, methods=["vs", "lct"], seeds=5, n_train=819)
+    >>> spec.size, spec.recipe["epochs"]
+    (480, 60)
+    """
+    require_whole("seeds", seeds)
+    for name in methods:
+        require_choice("methods", name, METHODS)
+    recipe: dict[str, Any] = {"preset": preset}
+    if preset is None:
+        steps = -(-n_train // BATCH)
+        length = max(LEAST_EPOCHS, -(-LEAST_STEPS // steps))
+        recipe = {"preset": "quick", "epochs": length, "batch_size": BATCH}
+    return Spec.from_dict(
+        {
+            "name": "compare",
+            "tasks": [source],
+            "betas": [beta],
+            "seeds": list(range(seeds)),
+            "data": data or {},
+            "features": features or {},
+            "network": {"name": network} | ({"hidden": HIDDEN} if network == "mlp" else {}),
+            "recipe": recipe | (changes or {}),
+            "methods": [
+                {"method": name, **({"grid": "paper"} if METHODS[name].paper else {})}
+                for name in methods
+            ],
+        }
+    )
