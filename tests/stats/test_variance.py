@@ -1,6 +1,7 @@
 """What settings and chance explain, against scipy, scikit-learn, loops and simulated groups."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings, strategies as st
 from scipy import stats
@@ -8,7 +9,7 @@ from sklearn.linear_model import LinearRegression
 from sklearn.metrics import r2_score
 from sklearn.preprocessing import PolynomialFeatures
 
-from curvewise.stats.variance import polynomial_fit, variance_parts
+from curvewise.stats.variance import explained, polynomial_fit, variance_parts
 
 
 def random_groups(seed, sizes, between=1.0, within=1.0):
@@ -131,3 +132,21 @@ def test_values_that_do_not_vary_have_no_share():
     assert np.isnan(fit.r2)
     assert np.isnan(fit.adjusted_r2)
     np.testing.assert_allclose(fit.at([[10.0]]), [0.3])
+
+
+def test_settings_and_chance_are_set_beside_each_other():
+    x, y = noisy_points(1, d=2)
+    grid = pd.DataFrame({"omega": x[:, 0], "tau": x[:, 1], "auc": y, "still": 0.5})
+    grid.loc[7, "auc"] = np.nan  # a model that diverged
+    there = np.arange(60) != 7
+    again = [(0, [1.0, 3.0]), (1, [5.0, 7.0])]
+    rows = [{"omega": o, "tau": 0, "auc": v, "still": 0.5} for o, values in again for v in values]
+    first, second = explained(grid, pd.DataFrame(rows), ["omega", "tau"], ["auc", "still"]).to_dict(
+        "records"
+    )
+    assert first["R2"] == polynomial_fit(x[there], y[there]).r2
+    assert first["R2, tau alone"] == polynomial_fit(x[there, 1:], y[there]).r2
+    assert first["std"] == pytest.approx(np.std(y[there], ddof=1))
+    assert first["share of chance"] == pytest.approx(2 / np.var(y[there], ddof=1))
+    assert first["settled"] == pytest.approx(7 / 9)
+    assert np.isnan([second["R2"], second["share of chance"], second["settled"]]).all()

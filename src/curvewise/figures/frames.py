@@ -5,7 +5,7 @@ is a panel each (`panel`). What stands first in the frame is drawn first. What a
 told, a title above all, is in `new_sheet`.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
@@ -102,18 +102,6 @@ def _checked(areas: Areas) -> Mapping[str, Floats]:
     return found
 
 
-def _places(groups: Groups) -> Iterator[tuple[float, str, Floats, float]]:
-    """Yield where each box stands, its name, its values, and how wide it is.
-
-    Groups stand about 0, 1, ...
-    """
-    width = min(0.8 / max(map(len, groups.values())), 0.6)
-    for position, group in enumerate(groups.values()):
-        for number, (name, values) in enumerate(group.items()):
-            x = position + (number - (len(group) - 1) / 2) * width
-            yield x, name, values, width
-
-
 def _draw_groups(
     axes: "Axes",
     groups: Groups,
@@ -130,7 +118,13 @@ def _draw_groups(
 
     # Not by Axes.boxplot: it reads all of matplotlib's settings, the backend among them, which
     # imports pyplot, and `new_axes` would take that for somebody's wish.
-    for x, name, values, width in _places(groups):
+    width = min(0.8 / max(map(len, groups.values())), 0.6)
+    places = [
+        (position + (number - (len(group) - 1) / 2) * width, *named)
+        for position, group in enumerate(groups.values())
+        for number, named in enumerate(group.items())
+    ]
+    for x, name, values in places:
         finite, color = values[np.isfinite(values)], colors[name]
         left, right = x - 0.4 * width, x + 0.4 * width
         for found in boxplot_stats(finite) if box and len(finite) else ():
