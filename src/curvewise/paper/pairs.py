@@ -198,7 +198,7 @@ def _long_experiment(name: str, of: str, *caveats: str, pixels: bool) -> Experim
         claims={
             **gains("mean", "min", "std", "max", **longer),
             **gains("mean", "min", "std", beside=SHIFTED, **longer),
-            **flat_claims("from shorter to longer training", dict),
+            **flat_claims("from shorter to longer training", lambda data: data),
         },
         caveats=(RESAMPLED, FEW_MEANS, eight, *caveats),
     )

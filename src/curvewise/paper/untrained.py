@@ -349,7 +349,7 @@ def sample_table(data: Data) -> pd.DataFrame:
 
 
 def _same(a: str, b: str, unit: str, data: Data) -> Measured:
-    """Return on how many of the lines that have a it is b, if there are any."""
+    """Return on how many of the lines that have a it is b, a column or a word."""
     table = sample_table(data).dropna(subset=a)
     same = table[a] == table.get(b, b)
     counts = {"better": int(same.sum()), "units": len(same)}
