@@ -77,8 +77,7 @@ def page_data(page: Page) -> dict[str, Any]:
         _measured(model, page.unit, own.threshold if own and own.model == model["index"] else None)
         for model in models.to_dict("records")
     ]
-    rows, curves = [row for row, _, _ in measured], [curve for _, curve, _ in measured]
-    models["auc"] = [area for _, _, area in measured]
+    rows, curves, models["auc"] = map(list, zip(*measured, strict=True))
     half, half_name, score_name = HALVES[page.unit]
     names = {key: name.format(half=f"{half or 0:g}") for key, name in COLUMNS.items()}
     bands, precision = ([], []) if page.swept else _bands(models, curves)
@@ -116,7 +115,7 @@ def page_data(page: Page) -> dict[str, Any]:
         "scoreName": score_name,
         "diverged": page.diverged,
         "notes": list(page.notes),
-        "copy": {"command": page.copy.command, "python": page.copy.python},
+        "copy": page.copy._asdict(),
         "provenance": [[name, text] for name, text in page.provenance.items() if text],
     }
 
@@ -134,17 +133,14 @@ def _group(page: Page, models: pd.DataFrame, number: int) -> dict[str, Any]:
     Of one model at several values of a setting, that is the chosen one alone.
     """
     chosen, own = page.chosen, page.own_point
-    answering = models
-    if page.swept is not None and chosen is not None:
-        answering = models.iloc[[chosen]]
-    answering = answering[answering["group"] == number]
+    one = page.swept is not None and chosen is not None
+    answering = models.iloc[[chosen]] if one else models[models["group"] == number]
     beta = float(answering["beta"].iloc[0])
     known = None if np.isnan(beta) else beta
     sentences, counts = answer(answering), class_counts(answering)
     if own is not None and models["group"].iloc[own.model] == number:
-        model = models.iloc[own.model]
-        at = _swept_at(page, own.model)
-        sentences.append(own_answer(model["y"], model["score"], own, at))
+        y, score = models.iloc[own.model][["y", "score"]]
+        sentences.append(own_answer(y, score, own, _swept_at(page, own.model)))
     at = "" if chosen is None else _swept_at(page, chosen)
     return {
         "name": "data as they are" if known is None else f"beta = {known:.4g}",
