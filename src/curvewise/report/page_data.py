@@ -133,8 +133,9 @@ def _group(page: Page, models: pd.DataFrame, number: int) -> dict[str, Any]:
     Of one model at several values of a setting, that is the chosen one alone.
     """
     chosen, own = page.chosen, page.own_point
-    one = page.swept is not None and chosen is not None
-    answering = models.iloc[[chosen]] if one else models[models["group"] == number]
+    answering = models[models["group"] == number]
+    if page.swept is not None and chosen is not None:
+        answering = models.iloc[[chosen]]
     beta = float(answering["beta"].iloc[0])
     known = None if np.isnan(beta) else beta
     sentences, counts = answer(answering), class_counts(answering)
