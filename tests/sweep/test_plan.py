@@ -99,15 +99,15 @@ def describe(run):
 
 
 def test_every_run_is_in_one_stack_in_the_order_of_the_spec():
-    plan = make_plan(Spec.from_dict(GIVEN).runs(), describe)
-    assert len(plan.rows) == 2 * 2 * 96
-    known = {identity: (run, data) for run, identity, data in plan.rows}
-    members = [i for stack in plan.stacks for i in stack.identities]
+    rows, made = make_plan(Spec.from_dict(GIVEN).runs(), describe)
+    assert len(rows) == 2 * 2 * 96
+    known = {identity: (run, data) for run, identity, data in rows}
+    members = [i for stack in made for i in stack.identities]
     assert sorted(members) == sorted(known)
-    for stack in plan.stacks:
+    for stack in made:
         assert len(stack.runs) <= STACK_LIMIT
         assert [known[i] for i in stack.identities] == [(r, stack.fingerprint) for r in stack.runs]
-    firsts = [(stack.runs[0].task, stack.runs[0].beta) for stack in plan.stacks]
+    firsts = [(stack.runs[0].task, stack.runs[0].beta) for stack in made]
     assert firsts == sorted(firsts, key=[(t, b) for t in GIVEN["tasks"] for b in (10, 100)].index)
 
 
@@ -116,20 +116,19 @@ def test_other_networks_than_an_mlp_train_alone():
         return ProblemInfo("x", "image")
 
     one = {**GIVEN, "tasks": ["a"], "betas": [10]}
-    assert {len(s.runs) for s in make_plan(Spec.from_dict(one).runs(), images).stacks} == {1}
+    assert {len(s.runs) for s in make_plan(Spec.from_dict(one).runs(), images)[1]} == {1}
     flat = {**one, "network": {"name": "mlp"}}
-    assert {len(s.runs) for s in make_plan(Spec.from_dict(flat).runs(), images).stacks} == {48}
+    assert {len(s.runs) for s in make_plan(Spec.from_dict(flat).runs(), images)[1]} == {48}
 
 
 def test_other_data_are_other_runs_and_reading_is_counted():
     seen = []
     spec = Spec.from_dict(GIVEN)
-    first = make_plan(spec.runs(), describe, on_read=lambda done, total: seen.append((done, total)))
+    first, _ = make_plan(spec.runs(), describe, on_read=lambda *counts: seen.append(counts))
     assert seen == [(1, 4), (2, 4), (3, 4), (4, 4)]
-    again = make_plan(spec.runs(), describe)
-    assert [row[1] for row in first.rows] == [row[1] for row in again.rows]
-    other = make_plan(spec.runs(), lambda run: ProblemInfo("changed", "features"))
-    assert {row[1] for row in first.rows}.isdisjoint(row[1] for row in other.rows)
+    assert make_plan(spec.runs(), describe)[0] == first
+    other, _ = make_plan(spec.runs(), lambda run: ProblemInfo("changed", "features"))
+    assert {row[1] for row in first}.isdisjoint(row[1] for row in other)
 
 
 @settings(max_examples=40, deadline=None)

@@ -193,8 +193,8 @@ def test_other_weights_under_the_same_name_are_another_run(tmp_path):
     path, identities = tmp_path / "start.safetensors", []
     for seed in (5, 6):
         save(path, seed)
-        plan = make_plan(spec_with(path).runs(), Problems().describe)
-        identities.append({identity for _, identity, _ in plan.rows})
+        rows, _ = make_plan(spec_with(path).runs(), Problems().describe)
+        identities.append({identity for _, identity, _ in rows})
     assert not identities[0] & identities[1]
 
 

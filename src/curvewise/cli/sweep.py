@@ -80,19 +80,19 @@ def _dry_run(
     from curvewise.sweep.run import duration, estimated_seconds
     from curvewise.sweep.store import Store
 
-    plan = make_plan(spec.runs(), problems.describe)
-    runs = dict.fromkeys(identity for _, identity, _ in plan.rows)
+    rows, stacks = make_plan(spec.runs(), problems.describe)
+    runs = {identity for _, identity, _ in rows}
     finished: set[str] = set()
     if store_file.exists():
         with Store(store_file, readonly=True) as store:
-            finished = store.finished(list(runs))
-    waiting = [stack for stack in plan.stacks if not finished.issuperset(stack.identities)]
+            finished = store.finished(runs)
+    waiting = [stack for stack in stacks if not finished.issuperset(stack.identities)]
     count = workers or processors()
     seconds = estimated_seconds(waiting, problems.load, workers=count)
-    counts = {"runs": len(runs), "done": len(finished), "stacks": len(plan.stacks)}
+    counts = {"runs": len(runs), "done": len(finished), "stacks": len(stacks)}
     of_them = f", {len(finished):,} done" if finished else ""
     text = (
-        f"{spec.name}: {len(runs):,} runs in {len(plan.stacks):,} stacks{of_them}, "
+        f"{spec.name}: {len(runs):,} runs in {len(stacks):,} stacks{of_them}, "
         f"about {duration(seconds)} in {count} worker{'s' * (count > 1)}"
     )
     tell(as_json, {**counts, "seconds": seconds}, text)

@@ -16,6 +16,7 @@ STACK_LIMIT = 48  # members of a stack
 
 State = Literal["done", "diverged", "failed"]
 Normalization = tuple[tuple[float, ...], tuple[float, ...]]
+PlannedRow = tuple["PlannedRun", str, str]  # with its identity and its data's fingerprint
 
 
 @dataclass(frozen=True)
@@ -130,21 +131,13 @@ class Stack:
     fingerprint: str
 
 
-@dataclass(frozen=True)
-class Plan:
-    """The runs of a sweep, each with its identity and its data's fingerprint, and its stacks."""
-
-    rows: list[tuple[PlannedRun, str, str]]
-    stacks: list[Stack]
-
-
 def make_plan(
     runs: Sequence[PlannedRun],
     describe: Callable[[PlannedRun], ProblemInfo],
     *,
-    on_read: Callable[[int, int], None] | None = None,
-) -> Plan:
-    """Return the plan of all runs of a spec; it depends on them and the data alone.
+    on_read: Callable[[int, int], None] = lambda done, total: None,
+) -> tuple[list[PlannedRow], list[Stack]]:
+    """Return rows and stacks of all runs of a spec; they depend on them and the data alone.
 
     `describe` reads a run's data; `on_read(done, total)` counts the problems. A stack is of MLPs;
     other networks train one by one.
@@ -153,8 +146,7 @@ def make_plan(
     known: dict[str, ProblemInfo] = {}
     for key, run in problems.items():
         known[key] = describe(run)
-        if on_read is not None:
-            on_read(len(known), len(problems))
+        on_read(len(known), len(problems))
     rows, limits = [], []
     for run in runs:
         info = known[_data_of(run)]
@@ -165,7 +157,7 @@ def make_plan(
     for places in stacks(runs, limits):
         members, identities, fingerprints = zip(*(rows[place] for place in places), strict=True)
         made.append(Stack(members, identities, fingerprints[0]))
-    return Plan(rows, made)
+    return rows, made
 
 
 def _data_of(run: PlannedRun) -> str:

@@ -6,9 +6,8 @@ While it runs it shows how it goes; before, one can ask how long it will take.
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
-from math import nan
 
 import numpy as np
 from rich.console import Console, Group
@@ -42,22 +41,13 @@ class SweepProgress:
     at_start: int = 0
     areas: dict[str, list[float]] = field(default_factory=dict)
 
-    @property
-    def per_second(self) -> float:
-        """Runs finished in a second since the start."""
-        return (self.done - self.at_start) / max(time.monotonic() - self.started, 1e-9)
-
-    @property
-    def seconds_left(self) -> float:
-        """How long the rest will take at this rate; nan before the first run has ended."""
-        return (self.total - self.done) / (self.per_second or nan)
-
     def lines(self) -> Iterator[str]:
         """Yield runs done, their rate and the time left, then each method's AUC so far."""
         parts = [f"{self.done}/{self.total} runs"]
-        if self.done > self.at_start:
-            rate, left = f"{60 * self.per_second:.3g} a minute", duration(self.seconds_left)
-            parts += [rate, f"{left} left"]
+        if (new := self.done - self.at_start) > 0:
+            seconds = (time.monotonic() - self.started) / new
+            left = duration(seconds * (self.total - self.done))
+            parts += [f"{60 / max(seconds, 1e-9):.3g} a minute", f"{left} left"]
         parts += [f"{self.failed} failed"] if self.failed else []
         parts += [f"{self.diverged} diverged"] if self.diverged else []
         yield ", ".join(parts)
@@ -84,8 +74,8 @@ def run_sweep(
     executor: Executor,
     problems: Problems,
     *,
-    on_progress: Callable[[SweepProgress], None] | None = None,
-    on_read: Callable[[int, int], None] | None = None,
+    on_progress: Callable[[SweepProgress], None] = lambda progress: None,
+    on_read: Callable[[int, int], None] = lambda done, total: None,
 ) -> SweepProgress:
     """Train what is missing of a sweep into the store.
 
@@ -93,13 +83,13 @@ def run_sweep(
     same bits as an undisturbed one; runs that are done stay as they are.
     """
     with store.writing():
-        plan = make_plan(spec.runs(), problems.describe, on_read=on_read)
-        store.add_sweep(spec.name, spec.to_dict(), plan.rows)
-        identities = {identity for _, identity, _ in plan.rows}
+        rows, stacks = make_plan(spec.runs(), problems.describe, on_read=on_read)
+        store.add_sweep(spec.name, spec.to_dict(), rows)
+        identities = {identity for _, identity, _ in rows}
         missing = identities - store.finished(identities)
         done = len(identities) - len(missing)
         progress = SweepProgress(done, len(identities), at_start=done)
-        waiting = [stack for stack in plan.stacks if missing.intersection(stack.identities)]
+        waiting = [stack for stack in stacks if missing.intersection(stack.identities)]
         data = {stack.fingerprint: stack.runs[0] for stack in waiting}
 
         def loaded(fingerprint: str) -> Problem:
@@ -111,8 +101,7 @@ def run_sweep(
             return problem
 
         jobs = [Job(n, stack, stack.fingerprint) for n, stack in enumerate(waiting)]
-        show = on_progress or (lambda progress: None)
-        show(progress)
+        on_progress(progress)
         with closing(executor.execute(jobs, train_stack, loaded)) as ends:
             for finished in ends:
                 stack = waiting[finished.key]
@@ -121,7 +110,7 @@ def run_sweep(
                     results = [Result(i, "failed", message=reason) for i in stack.identities]
                 store.record(results, machine(), versions())
                 progress.count(stack, results, missing)
-                show(progress)
+                on_progress(progress)
     return progress
 
 
@@ -147,24 +136,20 @@ def _reading(done: int, total: int) -> None:
 @contextmanager
 def sweep_bar() -> Iterator[Callable[[SweepProgress], None]]:
     """Show a bar and the progress's lines, or these alone once a minute without a terminal."""
-    if sys.stderr.isatty():
-        with Live(console=Console(stderr=True), transient=True) as live:
-
-            def draw(progress: SweepProgress) -> None:
-                bar = ProgressBar(max(progress.total, 1), progress.done, width=60)
-                live.update(Group(*map(Text, progress.lines()), bar))  # a bar ends no line
-
-            yield draw
-        return
     last = time.monotonic()
+    live = Live(console=Console(stderr=True), transient=True) if sys.stderr.isatty() else None
 
-    def line(progress: SweepProgress) -> None:
+    def show(progress: SweepProgress) -> None:
         nonlocal last
-        if time.monotonic() - last >= SECONDS_BETWEEN_LINES:
+        if live is not None:
+            bar = ProgressBar(max(progress.total, 1), progress.done, width=60)
+            live.update(Group(*map(Text, progress.lines()), bar))  # a bar ends no line
+        elif time.monotonic() - last >= SECONDS_BETWEEN_LINES:
             last = time.monotonic()
             print("; ".join(progress.lines()), file=sys.stderr, flush=True)
 
-    yield line
+    with live or nullcontext():
+        yield show
 
 
 def duration(seconds: float) -> str:
@@ -197,17 +182,12 @@ def estimated_seconds(
         counts = np.bincount(problem.y_train).tolist()
         recipes = [Recipe(**run.recipe) for stack in group for run in stack.runs]
         steps = sum(r.steps or (r.epochs or 0) * steps_per_epoch(counts, r) for r in recipes)
-        total += _seconds_per_step(group[0], problem) * steps
+        changes = {"steps": PROBE_STEPS, "epochs": None, "compile": "never"}
+        runs = tuple(replace(run, recipe={**run.recipe, **changes}) for run in group[0].runs)
+        with torch_threads(1):
+            for _ in range(2):  # the first time is that of allocations and imports
+                start = time.perf_counter()
+                train_stack(replace(group[0], runs=runs), problem)
+                seconds = time.perf_counter() - start
+        total += seconds / PROBE_STEPS / len(runs) * steps
     return total / workers
-
-
-def _seconds_per_step(stack: Stack, problem: Problem) -> float:
-    """Return the seconds that one run takes for one step."""
-    changes = {"steps": PROBE_STEPS, "epochs": None, "compile": "never"}
-    runs = tuple(replace(run, recipe={**run.recipe, **changes}) for run in stack.runs)
-    short = replace(stack, runs=runs)
-    with torch_threads(1):
-        train_stack(short, problem)  # first allocations, imports
-        start = time.perf_counter()
-        train_stack(short, problem)
-        return (time.perf_counter() - start) / PROBE_STEPS / len(runs)
