@@ -210,7 +210,10 @@ WRONG = [
     ({"evaluate": {"omega": 1.5}}, r"omega must be in \[0, 1\]"),
     ({"methods": []}, r"at least one \[\[methods\]\] table, got \[\]"),
     ({"methods": VS}, r"at least one \[\[methods\]\] table, got {'method': 'vs'}"),
-    ({"methods": [{"label": "a"}]}, "number 1 .*must name a method, one of ce, weighted-ce"),
+    (
+        {"methods": [{"label": "a"}]},
+        "number 1 .*method must be one of 'ce', 'weighted-ce'.*got None",
+    ),
     ({"methods": [VS, VS]}, "labels must differ, got 'VS' twice"),
     ({"methods": [VS, {**VS, "label": "b"}]}, "must not share a run, but 'VS' and 'b' both"),
     (

@@ -2,8 +2,8 @@
 
 import warnings
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from itertools import product
 from math import inf, prod
@@ -31,27 +31,25 @@ from curvewise.training.recipe import Recipe, preset
 MOST_RUNS = 1_000_000
 MOST_REPEATS = 1_000
 DEFAULT_PRESET = "quick"
+Noting = Callable[..., AbstractContextManager[None]]
 # Everything in a recipe but the seeds, which a sweep sets itself.
 RECIPE_SETTINGS = tuple(name for name in Recipe.model_fields if not name.startswith("seed_"))
 
 
-class Findings:
-    """All that is wrong with something, to be said at once."""
-
-    def __init__(self) -> None:
-        self.texts: list[str] = []
+@contextmanager
+def all_findings() -> Iterator[Noting]:
+    """Give a block's parts a way to go on after what they refuse; raise it all at the end."""
+    texts: dict[str, None] = {}
 
     @contextmanager
-    def noting(self, about: str = "") -> Iterator[None]:
-        """Note what the block refuses, and go on after it."""
+    def noting(about: str = "") -> Iterator[None]:
         try:
             yield
         except InputError as error:
-            self.texts.append(about + str(error).removeprefix("recipe: "))
+            texts[about + str(error).removeprefix("recipe: ")] = None
 
-    def require_none(self) -> None:
-        """Raise `InputError` if something was noted."""
-        require(not self.texts, "; ".join(dict.fromkeys(self.texts)))
+    yield noting
+    require(not texts, "; ".join(texts))
 
 
 @dataclass(frozen=True)
@@ -100,7 +98,7 @@ class MethodGrid:
             "method": self.method,
             "label": self.label,
             **({} if self.repeats == 1 else {"repeats": self.repeats}),
-            **{name: [_plain(value) for value in values] for name, values in self.lists.items()},
+            **{name: list(values) for name, values in self.lists.items()},
         }
 
 
@@ -114,35 +112,32 @@ def read_method(entry: Any, base: Recipe | None) -> MethodGrid:
     (6, 'VS', (2.0,))
     """
     require(isinstance(entry, Mapping), f"must be a table with a method, got {entry!r}")
-    names = ", ".join(METHODS)
-    require("method" in entry, f"must name a method, one of {names}, got {dict(entry)}")
     given = dict(entry)
-    method = METHODS[require_choice("method", given.pop("method"), METHODS)]
+    method = METHODS[require_choice("method", given.pop("method", None), METHODS)]
     label, repeats = given.pop("label", method.label), given.pop("repeats", 1)
-    findings = Findings()
-    with findings.noting():
-        require(isinstance(label, str) and label.strip(), f"label must be a text, got {label!r}")
-    with findings.noting():
-        require(
-            type(repeats) is int and 1 <= repeats <= MOST_REPEATS,
-            f"repeats must be a whole number in [1, {MOST_REPEATS}], got {repeats!r}",
-        )
-    if "grid" in given:
-        with findings.noting():
-            given |= _paper_lists(method, given.pop("grid"), given)
-    known, given = (*method.settings, *RECIPE_SETTINGS), {**method.settings, **given}
-    lists = {n: _values(method, n, given[n], findings) for n in known if n in given}
-    for name in [name for name in given if name not in lists]:
-        with findings.noting():
-            _require_free(name)
-            raise InputError(foreign_setting(method.name, name, (*RECIPE_SETTINGS, "repeats")))
-    findings.require_none()
+    with all_findings() as noting:
+        with noting():
+            text = isinstance(label, str) and label.strip()
+            require(text, f"label must be a text, got {label!r}")
+        with noting():
+            fits = type(repeats) is int and 1 <= repeats <= MOST_REPEATS
+            bounds = f"a whole number in [1, {MOST_REPEATS}]"
+            require(fits, f"repeats must be {bounds}, got {repeats!r}")
+        if "grid" in given:
+            with noting():
+                given |= _paper_lists(method, given.pop("grid"), given)
+        known, given = (*method.settings, *RECIPE_SETTINGS), {**method.settings, **given}
+        lists = {n: _values(method, n, given[n], noting) for n in known if n in given}
+        for name in [name for name in given if name not in lists]:
+            with noting():
+                _require_free(name)
+                raise InputError(foreign_setting(method.name, name, (*RECIPE_SETTINGS, "repeats")))
     # Of each the first number, if there is one: the point that may lack a density.
     least = {n: min(lists[n], key=lambda value: isinstance(value, str)) for n in method.settings}
     normal_settings(method.name, least)
     grid = MethodGrid(method.name, label, lists, repeats)
-    size = f"a grid may have {MOST_RUNS:,} points at most, got {grid.size:,}"
-    require(grid.size <= MOST_RUNS, size)
+    few = grid.size <= MOST_RUNS
+    require(few, f"a grid may have {MOST_RUNS:,} points at most, got {grid.size:,}")
     if base is not None:
         _require_recipes(base, grid)
     return grid
@@ -150,24 +145,23 @@ def read_method(entry: Any, base: Recipe | None) -> MethodGrid:
 
 def read_recipe(given: Mapping[str, Any]) -> dict[str, Any]:
     """Return the plain data of `base_recipe` in one form, once they are known to make a recipe."""
-    findings = Findings()
-    for name in given:
-        with findings.noting():
-            _require_free(name)
-    with findings.noting():
-        base_recipe(given)
-    findings.require_none()
-    values = {name: normal_recipe_value(name, value) for name, value in given.items()}
+    with all_findings() as noting:
+        for name in given:
+            with noting():
+                _require_free(name)
+        with noting():
+            base_recipe(given)
+    values = {name: _normal(name, value) for name, value in given.items()}
     return {"preset": DEFAULT_PRESET, **values}
 
 
 def base_recipe(given: Mapping[str, Any]) -> Recipe:
     """Return the recipe of plain data: a preset ("quick" unless named) with changes."""
-    changes = {name: normal_recipe_value(name, value) for name, value in given.items()}
+    changes = {name: _normal(name, value) for name, value in given.items()}
     return preset(changes.pop("preset", DEFAULT_PRESET), **changes)
 
 
-def normal_recipe_value(name: str, value: Any) -> Any:
+def _normal(name: str, value: Any) -> Any:
     """Return None for "none" where a recipe takes None, since TOML has no word for it."""
     field = Recipe.model_fields.get(name)
     optional = field is not None and type(None) in get_args(field.annotation)
@@ -205,27 +199,24 @@ def _paper_lists(method: Method, word: Any, others: Mapping[str, Any]) -> dict[s
     require(method.paper, f"grid is for {having}; {method.name} has none")
     require(word == "paper", f'grid must be "paper", got {word!r}')
     for name in method.paper or {}:
-        sentence = f"{name} is in the paper's grid, so it must not be given beside it"
-        require(name not in others, sentence)
+        require(name not in others, f"{name} is in the paper's grid, so it cannot stand beside it")
     return dict(method.paper or {})
 
 
-def _values(method: Method, name: str, value: Any, findings: Findings) -> tuple[Any, ...]:
+def _values(method: Method, name: str, value: Any, noting: Noting) -> tuple[Any, ...]:
     """Return a scalar or a list, for a setting of the method or the recipe, as checked values."""
     nested = isinstance(value, list) and any(isinstance(one, list | tuple) for one in value)
     if name == "milestones" and not nested:
         value = [value]  # one list of epochs is one value
     own, values = name in method.settings, []
-    with findings.noting():
+    with noting():
         require(value not in ([], ()), f"{name} must list at least one value, got []")
     for one in value if isinstance(value, list | tuple) else [value]:
-        with findings.noting():
-            if own:
-                values.append(normal_setting(method.name, name, one))
-            else:
-                values.append(normal_recipe_value(name, one))
+        with noting():
+            normal = normal_setting(method.name, name, one) if own else _normal(name, one)
+            values.append(normal)
     if own:
-        with findings.noting():
+        with noting():
             require_distinct(values, what=f"values of {name}")
     return tuple(values)
 
@@ -237,15 +228,11 @@ def _require_free(name: str) -> None:
 
 def _require_recipes(base: Recipe, grid: MethodGrid) -> None:
     """Raise for recipes of a grid that cannot be, or are equal."""
-    findings, seen = Findings(), set()
-    for change in {repr(change): change for _, change in grid.points()}.values():
-        with findings.noting():
-            changed = base.changed(**change)
-            words = ", ".join(f"{name} = {_plain(value)}" for name, value in change.items())
-            require(changed not in seen, f"recipes of a grid must differ, got {words} twice")
-            seen.add(changed)
-    findings.require_none()
-
-
-def _plain(value: Any) -> Any:
-    return list(value) if isinstance(value, tuple) else value
+    seen = set()
+    with all_findings() as noting:
+        for change in {repr(change): change for _, change in grid.points()}.values():
+            with noting():
+                changed = base.changed(**change)
+                words = ", ".join(f"{name} = {value}" for name, value in change.items())
+                require(changed not in seen, f"recipes of a grid must differ, got {words} twice")
+                seen.add(changed)

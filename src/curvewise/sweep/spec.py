@@ -33,8 +33,8 @@ from curvewise.networks.architectures import MLP
 from curvewise.networks.registry import TIMM, build_network
 from curvewise.sweep.grid import (
     MOST_RUNS,
-    Findings,
     MethodGrid,
+    all_findings,
     base_recipe,
     read_method,
     read_recipe,
@@ -147,17 +147,14 @@ class Spec(BaseModel):
     methods: tuple[MethodGrid, ...]
     evaluate: dict[str, Number] = {}
 
-    def __init__(self, **values: Any) -> None:
-        try:
-            super().__init__(**values)
-        except ValidationError as error:
-            raise InputError("; ".join(findings(error, Spec))) from None
-
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> "Spec":
         """Return the spec of plain data, as TOML or JSON gives them."""
         require(isinstance(values, Mapping), f"a spec must be a table, got {values!r}")
-        return cls(**{str(key): value for key, value in values.items()})
+        try:
+            return cls.model_validate(values)
+        except ValidationError as error:
+            raise InputError("; ".join(findings(error, Spec))) from None
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data, ready for JSON, that `from_dict` makes the same spec of."""
@@ -246,38 +243,34 @@ class Spec(BaseModel):
         tables = isinstance(entries, list | tuple) and entries
         require(tables, f"must be a list of at least one [[methods]] table, got {entries!r}")
         base = base_recipe(info.data["recipe"]) if "recipe" in info.data else None
-        grids, findings = [], Findings()
-        for number, entry in enumerate(entries, 1):
-            name = entry.get("method", "?") if isinstance(entry, Mapping) else "?"
-            with findings.noting(f"number {number} ({name}): "):
-                grids.append(read_method(entry, base))
-        with findings.noting():
-            require_distinct([grid.label for grid in grids], what="labels")
-        findings.require_none()
+        grids = []
+        with all_findings() as noting:
+            for number, entry in enumerate(entries, 1):
+                name = entry.get("method", "?") if isinstance(entry, Mapping) else "?"
+                with noting(f"number {number} ({name}): "):
+                    grids.append(read_method(entry, base))
+            with noting():
+                require_distinct([grid.label for grid in grids], what="labels")
         return tuple(grids)
 
     @field_validator("evaluate")
     @classmethod
     def _check_evaluate(cls, evaluate: dict[str, float], info: ValidationInfo) -> dict[str, float]:
-        findings = Findings()
-        for name, value in evaluate.items():
-            with findings.noting():
-                require_lambda(name, value, info.data.get("methods"))
-        findings.require_none()
+        with all_findings() as noting:
+            for name, value in evaluate.items():
+                with noting():
+                    require_lambda(name, value, info.data.get("methods"))
         return evaluate
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
-        most = f"a sweep may have {MOST_RUNS:,} runs at most, got {self.size:,}"
-        require(self.size <= MOST_RUNS, most)
+        few = self.size <= MOST_RUNS
+        require(few, f"a sweep may have {MOST_RUNS:,} runs at most, got {self.size:,}")
         base = base_recipe(self.recipe)
         for first, second in combinations(self.methods, 2):
-            shared = first.shared_point(second, base)
-            require(
-                shared is None,
-                f"methods must not share a run, but {first.label!r} and {second.label!r} both "
-                f"have {first.method} with {shared}",
-            )
+            shared, both = first.shared_point(second, base), f"{first.label!r} and {second.label!r}"
+            what = f"{both} both have {first.method} with {shared}"
+            require(shared is None, f"methods must not share a run, but {what}")
         return self
 
 
