@@ -182,7 +182,7 @@ def operated(**changes):
 
 
 def shown(model, part, **at):
-    return model_page(Levels(model, part, **at), Path("m"), "digits:8")
+    return model_page(Levels(model, part, **at), Path("m"), "digits:8", {})
 
 
 def test_probabilities_of_a_model_are_its_own():

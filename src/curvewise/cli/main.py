@@ -11,8 +11,7 @@ import typer
 from curvewise.base.errors import CurvewiseError
 from curvewise.base.machine import VERSION
 from curvewise.cli.compare import compare, report
-from curvewise.cli.data import data_app, embed
-from curvewise.cli.models import evaluate, predict, train
+from curvewise.cli.models import data_app, embed, evaluate, predict, train
 from curvewise.cli.options import UsageError, examples, usage_sentence
 from curvewise.cli.sweep import paper_app, sweep_app
 

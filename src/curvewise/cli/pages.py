@@ -10,6 +10,7 @@ import numpy as np
 
 from curvewise.base.errors import InputError, did_you_mean, require
 from curvewise.base.machine import this_command
+from curvewise.cli.options import given, option_name
 from curvewise.data.task import Progress
 from curvewise.models.evaluate import (
     LabelledScores,
@@ -78,19 +79,18 @@ def store_page(
     labels = {each: store.labels(each) for each in problems}
     names = problems[done[0].fingerprint].class_names
     require(len(names) == 2, f"a report needs two classes, got {len(names)} of {task}")
-    first = done[0].run.recipe
+    recipes = [record.run.recipe for record in done]
     changing = [  # settings of the recipe that differ between runs, seeds aside
         name
-        for name in first
-        if not name.startswith("seed")
-        and any(record.run.recipe.get(name) != first[name] for record in done)
+        for name, value in _without_seeds(recipes[0]).items()
+        if any(recipe.get(name) != value for recipe in recipes)
     ]
     new = {"table": "new.csv", "folder": "new-images"}.get(task.partition(":")[0], "new.npz")
     models = []
     for record in done:
         run, y, score = record.run, labels[record.fingerprint], store.scores(record.identity)
         counts = problems[record.fingerprint].class_counts
-        changed = {name: run.recipe[name] for name in changing}
+        changed = [(name, run.recipe[name]) for name in changing]
         models.append(
             {
                 "method": run.label,
@@ -99,7 +99,7 @@ def store_page(
                 "y": y,
                 "score": score,
                 "settings": run.settings
-                | {n: v if isinstance(v, int | float) else str(v) for n, v in changed.items()},
+                | {n: v if isinstance(v, int | float) else str(v) for n, v in changed},
                 "log_odds": corrected_scores(run, counts, score, prior=float(np.mean(y == 1))),
                 "fill": {"identity": record.identity, "new": new} | _train(run, record.identity),
                 "seconds": record.seconds,
@@ -160,8 +160,8 @@ def _train(run: PlannedRun, identity: str) -> dict[str, str]:
         if changes.get(other) is not None:
             changes.pop(length, None)  # giving one takes the other out
     words = ["curvewise", "train", run.task]
-    for name, value in options.items():
-        words += [] if value is None else [f"--{name.replace('_', '-')}", _text(value)]
+    for name, value in given(options).items():
+        words += [option_name(name), _text(value)]
     for name, value in changes.items():
         words += ["--set", f"{name}={_text(value)}"]
     folder = f"out/{run.method}-{identity[:8]}"
@@ -180,11 +180,7 @@ def _text(value: Any) -> str:
 def _provenance_of_runs(store: Store, sweep: str, done: Sequence[Record]) -> dict[str, str]:
     first = done[0].run
     registered = [each for each in store.sweeps() if each.name == sweep][-1]
-    recipe = {name: value for name, value in first.recipe.items() if not name.startswith("seed")}
-    versions = [
-        ", ".join(f"{name} {value}" for name, value in (record.versions or {}).items())
-        for record in done
-    ]
+    versions = [_listed(record.versions or {}) for record in done]
     finished = sorted(record.finished for record in done if record.finished)
     return {
         "command": this_command(),
@@ -197,8 +193,16 @@ def _provenance_of_runs(store: Store, sweep: str, done: Sequence[Record]) -> dic
         "data fingerprints": _distinct([f"seed {r.run.seed}: {r.fingerprint[:16]}" for r in done]),
         "network": json.dumps(first.network),
         "features": json.dumps(first.features) if first.features else "as they are",
-        "recipe": json.dumps(recipe),
+        "recipe": json.dumps(_without_seeds(first.recipe)),
     }
+
+
+def _without_seeds(recipe: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in recipe.items() if not name.startswith("seed")}
+
+
+def _listed(versions: dict[str, str]) -> str:
+    return ", ".join(f"{name} {value}" for name, value in versions.items())
 
 
 def _distinct(texts: Sequence[str], separator: str = "; ") -> str:
@@ -212,11 +216,10 @@ def saved_page(
     model = load(file)
     if is_estimator(model):
         for name in ("positive", "group", "image_size"):
-            option, absent = name.replace("_", "-"), options[name] is None
-            require(absent, f"--{option} is for models of train, got an estimator, {file}")
-        target, data_dir = options["target"], options["data_dir"]
-        scored = estimator_scores(model, source, target=target, data_dir=data_dir)
-        return _estimator_page(scored, file)
+            sentence = f"{option_name(name)} is for models of train, got an estimator, {file}"
+            require(options[name] is None, sentence)
+        where = {name: options[name] for name in ("target", "data_dir")}
+        return _estimator_page(estimator_scores(model, source, **where), file)
     measured_on = source or model.record.get("task")
     require(measured_on, f"--data must name what to measure {file} on, got none")
     try:
@@ -228,9 +231,7 @@ def saved_page(
     return model_page(Levels(model, part), file, measured_on, options)
 
 
-def model_page(
-    levels: Levels, file: Path, source: str, options: dict[str, Any] | None = None
-) -> Page:
+def model_page(levels: Levels, file: Path, source: str, options: dict[str, Any]) -> Page:
     """Return what the page shows of a model on the samples of a source.
 
     The operating point that train chose, if it did, is the one to begin at. `options` are those
@@ -256,10 +257,9 @@ def model_page(
         }
         for value, score, log_odds in found
     ]
-    kept = {key: value for key, value in (options or {}).items() if value is not None}
     arguments = [
-        f", {key}={(str(value) if isinstance(value, Path) else value)!r}"
-        for key, value in kept.items()
+        f", {name}={(str(value) if isinstance(value, Path) else value)!r}"
+        for name, value in given(options).items()
     ]
     new = "new.csv" if "encoder" in model.preprocessing else "new.npz"
     new = "new-images" if len(model.spec.in_shape) == 3 else new
@@ -315,7 +315,7 @@ def _provenance(levels: Levels, file: Path, source: str) -> dict[str, str]:
         "loss": repr(model.objective),
         "network": f"{model.spec.name} {json.dumps(model.spec.options)}",
         "recipe": json.dumps(model.recipe.model_dump()),
-        "versions": ", ".join(f"{k} {v}" for k, v in record.get("versions", {}).items()),
+        "versions": _listed(record.get("versions", {})),
         "seed": str(record.get("seed", "")),
         "data fingerprint": str(record.get("data_fingerprint", "")),
         "test digest": str(record.get("test_digest", "")),
@@ -324,15 +324,14 @@ def _provenance(levels: Levels, file: Path, source: str) -> dict[str, str]:
 
 def _estimator_page(scored: LabelledScores, file: Path) -> Page:
     """Return the page of an estimator on all rows of a table, which it must not have seen."""
+    name, (method,) = scored.table.name, scored.scores
     note = (
-        f"Measured on all {len(scored.y):,} rows of {scored.table.name}: if the model was "
+        f"Measured on all {len(scored.y):,} rows of {name}: if the model was "
         "fitted on some of them, the numbers are too good."
     )
     copy = CopyTexts("", ESTIMATOR.format(file=json.dumps(str(file))))
-    where = {"model": f"{file}: {next(iter(scored.scores))}"}
-    where |= {"measured on": f"all rows of {scored.table}"}
-    title = f"table:{scored.table.name}"
-    return _scored_page(title, scored, where, unit="log-odds", notes=[note], copy=copy)
+    where = {"model": f"{file}: {method}", "measured on": f"all rows of {scored.table}"}
+    return _scored_page(f"table:{name}", scored, where, unit="log-odds", notes=[note], copy=copy)
 
 
 def table_page(file: Path, options: dict[str, Any], columns: list[str]) -> Page:

@@ -15,7 +15,6 @@ from curvewise.base.machine import NUMERICS_VERSION
 STACK_LIMIT = 48  # members of a stack
 
 State = Literal["done", "diverged", "failed"]
-Normalization = tuple[tuple[float, ...], tuple[float, ...]]
 PlannedRow = tuple["PlannedRun", str, str]  # with its identity and its data's fingerprint
 
 
@@ -83,9 +82,9 @@ class PlannedRun:
 class Problem:
     """The arrays that a stack trains and is tested on.
 
-    `x_*` are uint8 images (n, C, H, W) or float32 features (n, d), `y_*` int64 labels (n,);
-    `normalization` is (mean, std) per channel of images, `weights` what networks start from if
-    that is not drawn.
+    `x_*` are uint8 images (n, C, H, W) or float32 features (n, d), as `kind` says ("image" or
+    "features"), `y_*` int64 labels (n,); `normalization` is (mean, std) per channel of images,
+    `weights` what networks start from if that is not drawn.
     """
 
     x_train: NDArray[Any]
@@ -94,8 +93,8 @@ class Problem:
     y_test: NDArray[np.int64]
     fingerprint: str
     class_names: tuple[str, ...]
-    kind: Literal["image", "features"]
-    normalization: Normalization | None = None
+    kind: str
+    normalization: tuple[tuple[float, ...], tuple[float, ...]] | None = None
     x_validation: NDArray[Any] | None = None
     y_validation: NDArray[np.int64] | None = None
     weights: dict[str, NDArray[Any]] | None = None

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any
 
 import numpy as np
 import torch
@@ -63,9 +63,11 @@ class Problems:
             self._bank_of(run)  # a backbone that cannot be used is told before any work
             if task.kind != "image":
                 raise InputError(f"embed needs images, got {task.name} with {task.kind}")
-        changes = (run.features, run.validation, run.seed, _flat(run, task))
+        # Images go into an MLP as they are, pixel by pixel.
+        flat = task.kind == "image" and run.network.get("name") == "mlp" and not run.features
+        changes = (run.features, run.validation, run.seed, flat)
         weights = _weights_file(run).read_bytes() if run.network.get("weights") else b""
-        kind = "features" if run.features or _flat(run, task) else task.kind
+        kind = "features" if run.features or flat else task.kind
         return ProblemInfo(sha256([f"{task.fingerprint} {changes}", weights]), kind)
 
     def load(self, run: PlannedRun) -> Problem:
@@ -73,13 +75,13 @@ class Problems:
         task, info = self._thinned(run), self.describe(run)
         if run.features.get("embed"):
             task = embedded(task, self._bank_of(run), progress=self.progress)
-        whole, y_validation = task, None
-        parts = [task.x_train, task.x_test]
+        y_validation, held = None, []
         if run.validation is not None:
-            labels, groups = whole.y_train, whole.groups
-            inner, kept = split_rows(labels, run.validation, seed=run.seed, groups=groups)
-            task, y_validation = whole.rows(inner), labels[kept]
-            parts = [task.x_train, task.x_test, np.asarray(whole.x_train[kept])]
+            y, groups = task.y_train, task.groups
+            inner, kept = split_rows(y, run.validation, seed=run.seed, groups=groups)
+            y_validation, held = y[kept], [np.asarray(task.x_train[kept])]
+            task = task.rows(inner)
+        parts = [task.x_train, task.x_test, *held]
         scale = _scale(run, task) if info.kind == "image" else None
         weights = None
         if run.network.get("weights"):
@@ -93,9 +95,9 @@ class Problems:
             y_test=task.y_test,
             fingerprint=info.fingerprint,
             class_names=task.class_names,
-            kind=cast(Literal["image", "features"], info.kind),
+            kind=info.kind,
             normalization=scale,
-            x_validation=None if y_validation is None else parts[2],
+            x_validation=parts[2] if held else None,
             y_validation=y_validation,
             weights=weights,
         )
@@ -122,11 +124,6 @@ def _scale(run: PlannedRun, task: Task) -> Normalization | None:
     return task.normalization()
 
 
-def _flat(run: PlannedRun, task: Task) -> bool:
-    """Whether images go into an MLP as they are, pixel by pixel."""
-    return task.kind == "image" and run.network.get("name") == "mlp" and not run.features
-
-
 def as_features(parts: list[NDArray[Any]], *, pca: int | None) -> list[NDArray[np.float32]]:
     """Return float32 features (n, d) of every part, scaled by what the first one (training) shows.
 
@@ -144,9 +141,9 @@ def as_features(parts: list[NDArray[Any]], *, pca: int | None) -> list[NDArray[n
         raise InputError(f"pca must be at most {min(flat[0].shape)} here, got {pca}")
     from sklearn.decomposition import PCA
 
-    found = PCA(pca, svd_solver="covariance_eigh").fit(flat[0].astype(np.float64))
-    spread = float(np.sqrt(found.explained_variance_.mean()))
-    return [(found.transform(part) / spread).astype(np.float32) for part in flat]
+    components = PCA(pca, svd_solver="covariance_eigh").fit(flat[0].astype(np.float64))
+    spread = float(np.sqrt(components.explained_variance_.mean()))
+    return [(components.transform(part) / spread).astype(np.float32) for part in flat]
 
 
 def train_stack(stack: Stack, problem: Problem) -> list[Result]:
@@ -178,16 +175,11 @@ def train_stack(stack: Stack, problem: Problem) -> list[Result]:
         recipes,
         normalization=problem.normalization,
     )
-    lams = torch.stack(
-        [evaluation_lambda(o, run.evaluate) for o, run in zip(objectives, stack.runs, strict=True)]
-    )
-
-    def scored(x: NDArray[Any]) -> NDArray[np.float32]:
-        scale = fitted.normalization
-        return stacked_scores(fitted.networks, x, lams, normalization=scale)[:, 0]
-
-    scores = scored(problem.x_test)
-    kept = None if problem.x_validation is None else scored(problem.x_validation)
+    pairs = zip(objectives, stack.runs, strict=True)
+    lams = torch.stack([evaluation_lambda(o, run.evaluate) for o, run in pairs])
+    scored = partial(stacked_scores, fitted.networks, lams=lams, normalization=fitted.normalization)
+    scores = scored(problem.x_test)[:, 0]
+    kept = None if problem.x_validation is None else scored(problem.x_validation)[:, 0]
     seconds = fitted.seconds / len(fitted)
     results = []
     for k, identity in enumerate(stack.identities):
@@ -198,10 +190,10 @@ def train_stack(stack: Stack, problem: Problem) -> list[Result]:
             results.append(Result(identity, "diverged", seconds=seconds, message=reason))
             continue
         metrics = score_metrics(problem.y_test, scores[k])
-        own = None if kept is None else kept[k]
-        if own is not None and problem.y_validation is not None:
-            metrics["validation_auc"] = roc_curve(problem.y_validation, own).auc
-        results.append(Result(identity, "done", metrics, scores[k], own, seconds))
+        validation = None if kept is None else kept[k]
+        if validation is not None and problem.y_validation is not None:
+            metrics["validation_auc"] = roc_curve(problem.y_validation, validation).auc
+        results.append(Result(identity, "done", metrics, scores[k], validation, seconds))
     return results
 
 
