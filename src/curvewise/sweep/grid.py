@@ -80,18 +80,6 @@ class MethodGrid:
             for _ in range(self.repeats):
                 yield settings, change
 
-    def shared_point(self, other: "MethodGrid", base: Recipe) -> dict[str, Any] | None:
-        """Return a point that another grid has too, under the same number; None if there is none.
-
-        Both would be the same run, for the number gives the seeds.
-        """
-        if self.method != other.method:
-            return None
-        for (settings, change), (others, its) in zip(self.points(), other.points(), strict=False):
-            if settings == others and base.changed(**change) == base.changed(**its):
-                return {**settings, **change}
-        return None
-
     def to_dict(self) -> dict[str, Any]:
         """Return the plain data that `read_method` makes it from."""
         return {

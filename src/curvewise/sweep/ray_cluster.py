@@ -53,7 +53,8 @@ class RayCluster(Executor):
     def __init__(self, address: str | None = None, gpus: float = 0.0) -> None:
         self.address = None if address == "local" else address
         self.needs = {"CPU": 1.0, "GPU": gpus}
-        for name, value in (ENVIRONMENT | (ONLY_THIS_MACHINE if _is_here(address) else {})).items():
+        here = self.address is None or _host_and_port(self.address)[0] in LOOPBACK
+        for name, value in (ENVIRONMENT | (ONLY_THIS_MACHINE if here else {})).items():
             os.environ.setdefault(name, value)
         try:
             self._ray: Any = import_module("ray")
@@ -127,7 +128,8 @@ class RayCluster(Executor):
             self._ray.init("local", num_cpus=processors(), **only_here, **quiet)
             return
         try:
-            self._require_somebody(self.address)
+            auto = self.address == "auto" and os.environ.get("RAY_ADDRESS")
+            self._require_somebody(auto or self.address)
             self._ray.init(self.address, **quiet)
         except Exception as error:  # of many kinds
             reason = str(error).strip().partition("\n")[0]
@@ -138,10 +140,8 @@ class RayCluster(Executor):
     def _require_somebody(self, address: str) -> None:
         """Raise if nobody listens at host:port, where Ray itself would try for minutes."""
         if address == "auto":
-            address = os.environ.get("RAY_ADDRESS") or "auto"
-        if address == "auto":
             return
-        host, _, port = address.rpartition("://")[2].rpartition(":")
+        host, port = _host_and_port(address)
         if not host or not port.isdigit():
             raise ValueError("it is neither 'auto' nor host:port")
         if host in LOOPBACK:  # which Ray may replace
@@ -169,11 +169,11 @@ def _perform(versions: tuple[str, int], task: bytes, data: Any) -> bytes:
     return answer_to(task, lambda: data)
 
 
-def _is_here(address: str | None) -> bool:
-    """Whether an address is this machine's, seen from itself.
+def _host_and_port(address: str) -> tuple[str, str]:
+    """Split an address.
 
-    >>> _is_here("127.0.0.1:6379"), _is_here(None), _is_here("auto"), _is_here("10.0.0.5:6379")
-    (True, True, False, False)
+    >>> _host_and_port("ray://127.0.0.1:6379"), _host_and_port("auto")
+    (('127.0.0.1', '6379'), ('', 'auto'))
     """
-    host = str(address or "local").rpartition("://")[2].rpartition(":")[0]
-    return address in (None, "local") or host in LOOPBACK
+    host, _, port = address.rpartition("://")[2].rpartition(":")
+    return host, port

@@ -266,11 +266,12 @@ class Spec(BaseModel):
     def _fits_together(self) -> Self:
         few = self.size <= MOST_RUNS
         require(few, f"a sweep may have {MOST_RUNS:,} runs at most, got {self.size:,}")
-        base = base_recipe(self.recipe)
-        for first, second in combinations(self.methods, 2):
-            shared, both = first.shared_point(second, base), f"{first.label!r} and {second.label!r}"
-            what = f"{both} both have {first.method} with {shared}"
-            require(shared is None, f"methods must not share a run, but {what}")
+        seen: dict[str, str] = {}
+        for point in self._points(0) if len(self.methods) > 1 else ():
+            label = point.pop("label")  # all else makes the run, the number by its seeds
+            other = seen.setdefault(repr(point), label)
+            both = f"{other!r} and {label!r} both have {point['method']} with {point['settings']}"
+            require(other == label, f"methods must not share a run, but {both}")
         return self
 
 

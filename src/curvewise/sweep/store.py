@@ -14,10 +14,10 @@ import math
 import sqlite3
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal, Self, TypeVar, get_args
+from typing import Any, Literal, TypeVar, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -96,7 +96,7 @@ class Record:
         return self.metrics.get("auc", math.nan)
 
 
-class Store:
+class Store(AbstractContextManager["Store"]):
     """A store, to be used in a `with` block; made if there is none, unless `readonly`.
 
     A sweep is named by the id that `add_sweep` returns, or by its name, which stands for the
@@ -108,9 +108,6 @@ class Store:
         self.readonly = readonly
         self._writing = False
         self._connection = connect(self.path, readonly=readonly)
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *error: object) -> None:
         self.close()
@@ -276,8 +273,8 @@ class Store:
         for scores in rows:
             return scores
         state = self.run(identity).state
-        sentence = f"run {identity} must have {part} scores, it has none and its state is {state}"
-        raise InputError(sentence)
+        lacking = f"it has none and its state is {state}"
+        raise InputError(f"run {identity} must have {part} scores, {lacking}")
 
     def problem(self, fingerprint: str) -> KnownProblem:
         """Return what is known of the data with a fingerprint."""
@@ -289,8 +286,7 @@ class Store:
         """Return the labels (n,) of the test or validation part of a problem."""
         require_choice("part", part, get_args(Part))
         labels = self._of_problem(part, fingerprint, lambda data: data and unpacked(data, "<i8"))
-        sentence = f"the data {fingerprint} must have a {part} part, they have none"
-        require(labels is not None, sentence)
+        require(labels is not None, f"{fingerprint} must have a {part} part, it has none")
         return labels
 
     def _of_problem(self, column: str, fingerprint: str, read: Callable[[Any], Made]) -> Made:
