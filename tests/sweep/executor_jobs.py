@@ -100,12 +100,14 @@ def descendants(number: int) -> dict[int, str]:
     return found
 
 
+def do(payload: tuple[str, Any], data: Any) -> Any:
+    """Do the job below that is named, with its own payload."""
+    name, own = payload
+    return globals()[name](own, data)
+
+
 def weighted_sum(payload: float, data: Numbers) -> tuple[str, float]:
     return data.name, payload * float(data.x.sum())
-
-
-def process_number(payload: Any, data: Any) -> int:
-    return os.getpid()
 
 
 def grumble(payload: int, data: Numbers) -> int:

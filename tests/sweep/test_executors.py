@@ -41,7 +41,7 @@ def one_ray() -> Iterator[Any]:
     ray.shutdown()
 
 
-@pytest.fixture(params=["serial", "processes", ON_RAY])
+@pytest.fixture(params=["serial", "processes", ON_RAY], scope="module")
 def executor(request: pytest.FixtureRequest) -> Executor:
     if request.param == "ray":
         request.getfixturevalue("one_ray")
@@ -50,97 +50,109 @@ def executor(request: pytest.FixtureRequest) -> Executor:
 
 with_workers = pytest.mark.parametrize("executor", ["processes", ON_RAY], indirect=True)
 
+SUMS = {100 + n: n / 4 for n in range(12)}
+TASKS = {
+    **{key: ("weighted_sum", payload) for key, payload in SUMS.items()},
+    **{n: ("grumble", n) for n in range(4)},
+    10: ("raise_unpicklable", 5),
+    **{n: ("leave", n) for n in (20, 21)},
+    **dict.fromkeys(range(30, 34), ("threads", None)),
+    **{n: ("unpicklable_outcome", n - 40) for n in (40, 41)},
+    50: ("grudge", None),
+    60: ("big_array", 60),
+    **dict.fromkeys((70, 71), ("weighted_sum", 1.0)),  # of data that cannot be loaded
+}
 
-def test_every_job_ends_once_with_its_own_outcome_in_any_order(executor: Executor) -> None:
-    jobs = [Job(100 + n, n / 4, str(n % 3)) for n in range(12)]
-    random.Random(0).shuffle(jobs)
-    ends = by_key(executor.execute(iter(jobs), work.weighted_sum, numbers))
-    assert ends == {
-        100 + n: Finished(100 + n, (str(n % 3), n / 4 * (499_500.0 + 1000 * (n % 3))), None, 1)
-        for n in range(12)
-    }
 
+class Whole:
+    """All kinds of jobs done at once, on seven data of which one cannot be loaded."""
 
-def test_data_are_loaded_once_when_needed_and_let_go_of_after_the_last_job(
-    executor: Executor,
-) -> None:
-    jobs = [Job(n, 1.0, str(n // 4)) for n in range(24)]
-    loaded: list[str] = []
-    alive: dict[str, Any] = {}
+    def __init__(self, executor: Executor) -> None:
+        keys = sorted(TASKS)
+        random.Random(0).shuffle(keys)
+        self.data_of = {key: str(place // 5) for place, key in enumerate(keys)}
+        self.data_of |= dict.fromkeys((70, 71), "no data")
+        jobs = [Job(key, TASKS[key], data_key) for key, data_key in self.data_of.items()]
+        self.alive: dict[str, Any] = {}
+        self.loaded: list[str] = []
+        unfinished = dict(self.data_of)
+        self.seen: list[tuple[int, set[str], set[str]]] = []
 
-    def load(data_key: str) -> Numbers:
-        loaded.append(data_key)
+        def noted(end: Finished) -> Finished:
+            del unfinished[end.key]
+            held = {name for name, data in self.alive.items() if data() is not None}
+            self.seen.append((len(self.loaded), held, set(unfinished.values())))
+            return end
+
+        torch.set_num_threads(2)
+        self.ends = by_key(map(noted, executor.execute(iter(jobs), work.do, self.load)))
+        self.threads = torch.get_num_threads()
+
+    def load(self, data_key: str) -> Numbers:
+        self.loaded.append(data_key)
+        if data_key == "no data":
+            raise FileNotFoundError(f"no such data: {data_key}")
         data = numbers(data_key)
-        alive[data_key] = weakref.ref(data)
+        self.alive[data_key] = weakref.ref(data)
         return data
 
-    unfinished = {job.key: job.data_key for job in jobs}
-    for end in executor.execute(jobs, work.weighted_sum, load):
-        del unfinished[end.key]
-        held = {data_key for data_key, data in alive.items() if data() is not None}
-        assert held <= set(unfinished.values())
-        if len(unfinished) == 23:
-            assert len(loaded) <= 3  # of 6: those of the jobs that are under way
-    assert loaded == ["0", "1", "2", "3", "4", "5"]
+
+@pytest.fixture(scope="module")
+def whole(executor: Executor) -> Whole:
+    return Whole(executor)
 
 
-def test_data_that_cannot_be_loaded_fail_their_jobs_only(executor: Executor) -> None:
-    asked: list[str] = []
-
-    def load(data_key: str) -> Numbers:
-        asked.append(data_key)
-        if data_key == "1":
-            raise FileNotFoundError("no such data: 1")
-        return numbers(data_key)
-
-    ends = by_key(
-        executor.execute([Job(n, n, str(n // 3)) for n in range(9)], work.weighted_sum, load)
-    )
-    assert sorted(asked) == ["0", "1", "2"]
-    assert [key for key in sorted(ends) if ends[key].error] == [3, 4, 5]
-    for key in (3, 4, 5):
-        assert ends[key].attempts == 0
-        assert "FileNotFoundError: no such data: 1" in str(ends[key].error)
-        assert "in load" in str(ends[key].error)
+def test_every_job_ends_once_with_its_own_outcome_in_any_order(whole: Whole) -> None:
+    assert set(whole.ends) == set(TASKS)
+    for key, weight in SUMS.items():
+        name = whole.data_of[key]
+        outcome = (name, weight * (499_500.0 + 1000 * int(name)))
+        assert whole.ends[key] == Finished(key, outcome, None, 1)
 
 
-def test_an_exception_is_reported_with_its_traceback_and_the_others_go_on(
-    executor: Executor,
-) -> None:
-    ends = by_key(executor.execute([Job(n, n, "0") for n in range(6)], work.grumble, numbers))
-    for n in (0, 2, 4):
-        assert ends[n] == Finished(n, n, None, 1)
-    for n in (1, 3, 5):
-        assert ends[n].outcome is None
-        assert ends[n].attempts == 1
-        assert f"ZeroDivisionError: job {n} divides by zero" in str(ends[n].error)
-        assert "in grumble" in str(ends[n].error)
+def test_data_are_loaded_once_when_needed_and_let_go_of_after_the_last_job(whole: Whole) -> None:
+    assert whole.loaded == list(dict.fromkeys(whole.data_of.values()))
+    assert len(whole.loaded) >= 6
+    assert all(held <= needed for _, held, needed in whole.seen)
+    assert whole.seen[0][0] <= 4  # those of the jobs that are under way, and none
 
 
-def test_any_exception_can_be_reported_also_one_that_would_end_the_process(
-    executor: Executor,
-) -> None:
-    green = by_key(executor.execute([Job(0, 5, "0")], work.raise_unpicklable, numbers))[0]
-    assert "LockedError: green 5" in str(green.error)
-    left = by_key(executor.execute([Job(n, n, "0") for n in (0, 1)], work.leave, numbers))
-    for n in (0, 1):
-        assert f"SystemExit: left with {n}" in str(left[n].error)
-        assert left[n].attempts == 1
+def test_data_that_cannot_be_loaded_fail_their_jobs_only(whole: Whole) -> None:
+    for key in (70, 71):
+        assert whole.ends[key].attempts == 0
+        assert "FileNotFoundError: no such data" in str(whole.ends[key].error)
+        assert "in load" in str(whole.ends[key].error)
 
 
-def test_every_job_has_one_thread_whatever_the_last_one_asked_for(executor: Executor) -> None:
-    torch.set_num_threads(2)
-    ends = by_key(executor.execute([Job(n, n, "0") for n in range(4)], work.threads, numbers))
-    assert [ends[n].outcome[0] for n in range(4)] == [1, 1, 1, 1]
-    assert torch.get_num_threads() == 2
-    if ends[0].outcome[1] != os.environ.get("OMP_NUM_THREADS"):  # in processes of its own
-        assert {end.outcome[1] for end in ends.values()} == {"1"}
+def test_an_exception_is_reported_with_its_traceback_and_the_others_go_on(whole: Whole) -> None:
+    for n in (0, 2):
+        assert whole.ends[n] == Finished(n, n, None, 1)
+    wrong = {
+        1: ("ZeroDivisionError: job 1 divides by zero", "in grumble"),
+        3: ("ZeroDivisionError: job 3 divides by zero", "in grumble"),
+        10: ("LockedError: green 5", "in raise_unpicklable"),
+        20: ("SystemExit: left with 20", "in leave"),  # which would end the process
+        21: ("SystemExit: left with 21", "in leave"),
+        41: ("cannot pickle", "in answer_to"),  # outcomes that cannot travel
+        50: ("KeyError: 'not again'", "in _refuse"),
+    }
+    for n, parts in wrong.items():
+        end = whole.ends[n]
+        assert (end.outcome, end.attempts) == (None, 1)
+        assert all(part in str(end.error) for part in parts), end.error
+    assert whole.ends[40].outcome == "fine"
 
 
-def test_fifty_megabytes_pass(executor: Executor) -> None:
-    for end in executor.execute([Job(n, n, "0") for n in (1, 2)], work.big_array, numbers):
-        expected = np.random.default_rng(end.key).integers(0, 256, 50_000_000, dtype=np.uint8)
-        assert np.array_equal(end.outcome, expected)
+def test_every_job_has_one_thread_whatever_the_last_one_asked_for(whole: Whole) -> None:
+    outcomes = [whole.ends[n].outcome for n in range(30, 34)]
+    assert [count for count, _ in outcomes] == [1, 1, 1, 1]
+    assert whole.threads == 2
+    if outcomes[0][1] != os.environ.get("OMP_NUM_THREADS"):  # in processes of its own
+        assert {environment for _, environment in outcomes} == {"1"}
+
+
+def test_fifty_megabytes_pass(whole: Whole) -> None:
+    assert np.array_equal(whole.ends[60].outcome, work.big_array(60, None))
 
 
 def test_work_that_others_cannot_import_is_refused(executor: Executor) -> None:
@@ -153,18 +165,6 @@ def test_no_jobs_need_no_data(executor: Executor) -> None:
         raise AssertionError("nothing to load")
 
     assert list(executor.execute([], work.weighted_sum, load)) == []
-
-
-@with_workers
-def test_outcomes_that_cannot_travel_are_errors_of_their_job(executor: Executor) -> None:
-    ends = by_key(
-        executor.execute([Job(n, n, "0") for n in (0, 1)], work.unpicklable_outcome, numbers)
-    )
-    assert ends[0].outcome == "fine"
-    assert "cannot pickle" in str(ends[1].error)
-    grudge = by_key(executor.execute([Job(0, 0, "0")], work.grudge, numbers))[0]
-    assert "KeyError: 'not again'" in str(grudge.error)
-    assert grudge.outcome is None
 
 
 @with_workers
@@ -184,14 +184,23 @@ def test_a_job_whose_workers_always_die_fails_after_three_tries(
     executor: Executor, tmp_path: Path
 ) -> None:
     log = tmp_path / "log"
-    end = by_key(executor.execute([Job(0, str(log), "0")], work.count_and_die, numbers))[0]
+    ways = [("count_and_die", str(log)), ("die", "exit"), ("die", "SIGSEGV"), ("die", "")]
+    ends = by_key(
+        executor.execute([Job(n, way, "0") for n, way in enumerate(ways)], work.do, numbers)
+    )
     assert log.read_text() == "begun\n" * 3
-    assert (end.outcome, end.attempts) == (None, 3)
-    why = "SIGKILL" if "Processes" in type(executor).__name__ else "WorkerCrashedError"
-    assert str(end.error).startswith("the worker died in every try\ntry 1: ")
-    for n in (2, 3):
-        assert f"\ntry {n}: " in str(end.error)
-    assert str(end.error).count(why) == 3
+    assert ends[3] == Finished(3, "alive")
+    signs = ["WorkerCrashedError"] * 3
+    if isinstance(executor, WorkerProcesses):
+        signs = ["ended by signal SIGKILL, as the", "ended with exit code 7", "by signal SIGSEGV"]
+        assert str(ends[2].error).count("executor_jobs.py") == 6  # where compiled code crashed
+        assert " in die" in str(ends[2].error)
+        assert "Extension modules" not in str(ends[2].error)
+    for n, sign in enumerate(signs):
+        assert (ends[n].outcome, ends[n].attempts) == (None, 3)
+        assert str(ends[n].error).startswith("the worker died in every try\ntry 1: ")
+        assert str(ends[n].error).count(sign) == 3
+        assert all(f"\ntry {number}: " in str(ends[n].error) for number in (2, 3))
 
 
 @with_workers

@@ -135,15 +135,12 @@ def test_odd_names_and_links_work(tmp_path):
     assert everything(tmp_path / "link.db", readonly=False) == expected
 
 
-@pytest.mark.parametrize("place", ["header", "anywhere"])
-def test_a_changed_byte_is_named_and_never_changes_scores_or_labels(place, tmp_path):
+def test_a_changed_byte_is_named_and_never_changes_scores_or_labels(tmp_path):
     path = filled(tmp_path / "runs.db")
-    content, noticed = path.read_bytes(), 0
+    content, noticed, chance = path.read_bytes(), 0, random.Random(1)
     with Store(path, readonly=True) as store:
         expected = numbers_of(store)
-    chance = random.Random(1)
-    places = range(100) if place == "header" else chance.sample(range(100, len(content)), 300)
-    for position in places:
+    for position in [*range(100), *chance.sample(range(100, len(content)), 200)]:
         spoilt = bytearray(content)
         spoilt[position] ^= 1 << chance.randrange(8)
         path.write_bytes(spoilt)
@@ -155,7 +152,7 @@ def test_a_changed_byte_is_named_and_never_changes_scores_or_labels(place, tmp_p
             noticed += 1
         assert path.read_bytes() == spoilt
         assert sorted(p.name for p in tmp_path.iterdir()) == ["runs.db", "runs.db.lock"]
-    assert noticed > 40
+    assert noticed > 80
 
 
 def test_damage_in_a_large_file_is_found_when_it_is_read(tmp_path, monkeypatch):

@@ -41,35 +41,19 @@ def test_there_is_a_worker_for_each_processor_this_process_may_use(
     assert WorkerProcesses().workers == 3
 
 
-def test_workers_are_as_many_as_asked_for_and_serve_many_jobs(tmp_path: Path) -> None:
+def test_workers_are_as_many_as_asked_for_and_the_driver_keeps_its_surroundings(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OMP_NUM_THREADS", "5")
+    monkeypatch.delenv("MKL_NUM_THREADS", raising=False)
     jobs = [Job(n, str(tmp_path), "0") for n in range(8)]
     ends = by_key(WorkerProcesses(2).execute(jobs, work.meet, numbers))
     used = {end.outcome for end in ends.values()}
     assert len(used) == len(list(tmp_path.iterdir())) == 2
     assert os.getpid() not in used
-
-
-def test_one_worker_does_the_jobs_in_their_order_and_a_retry_at_once(tmp_path: Path) -> None:
-    jobs = [
-        Job(n, (str(tmp_path / str(n)), "SIGKILL" if n == 1 else ""), "0") for n in (3, 1, 4, 2)
-    ]
-    ends = WorkerProcesses(1).execute(jobs, work.die_at_first, numbers)
-    assert [end.key for end in ends] == [3, 1, 4, 2]
-
-
-def test_a_crash_in_compiled_code_tells_where(tmp_path: Path) -> None:
-    end = by_key(WorkerProcesses(1).execute([Job(0, "SIGSEGV", "0")], work.die, numbers))[0]
-    assert str(end.error).count("ended by signal SIGSEGV") == 3
-    assert str(end.error).count("executor_jobs.py") == 3
-    assert " in die" in str(end.error)
-    assert "Extension modules" not in str(end.error)
-
-
-def test_an_exit_code_is_named() -> None:
-    jobs = [Job(0, "exit", "0"), Job(1, "", "0")]
-    ends = by_key(WorkerProcesses(1).execute(jobs, work.die, numbers))
-    assert "try 3: ended with exit code 7" in str(ends[0].error)
-    assert ends[1].outcome == "alive"
+    assert os.environ["OMP_NUM_THREADS"] == "5"
+    assert "MKL_NUM_THREADS" not in os.environ
+    assert signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, [])  # its ear for Ctrl-C
 
 
 def test_an_idle_worker_that_was_killed_costs_no_try(tmp_path: Path) -> None:
@@ -81,29 +65,24 @@ def test_an_idle_worker_that_was_killed_costs_no_try(tmp_path: Path) -> None:
     assert attempts == {"quick": 1, "slow": 2}
 
 
-def test_files_of_data_are_there_while_a_job_needs_them(
+def test_one_worker_keeps_the_order_and_files_of_data_are_there_while_a_job_needs_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    jobs = [Job(n, 1.0, str(n // 3)) for n in range(9)]
-    left = [
-        len(list(tmp_path.glob("curvewise-data-*/*/0.array")))
-        for _ in WorkerProcesses(1).execute(jobs, work.weighted_sum, numbers)
+    marker = str(tmp_path / "marker")
+    order = [8, 1, 5, 2, 0, 4, 3, 7, 6]
+    jobs = [
+        Job(n, (marker, "SIGKILL" if n == 2 else ""), str(place // 3))
+        for place, n in enumerate(order)
     ]
+    ends, left = [], []
+    for end in WorkerProcesses(1).execute(jobs, work.die_at_first, numbers):
+        ends.append(end.key)
+        left.append(len(list(tmp_path.glob("curvewise-data-*/*/0.array"))))
+    assert ends == order  # a retry comes at once
     # The next job has been handed out, with its data, when an end is reported.
     assert left == [1, 1, 1, 1, 1, 1, 1, 1, 0]
-    assert not list(tmp_path.iterdir())
-
-
-def test_the_driver_keeps_its_environment_and_its_ear_for_ctrl_c(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setenv("OMP_NUM_THREADS", "5")
-    monkeypatch.delenv("MKL_NUM_THREADS", raising=False)
-    by_key(WorkerProcesses(1).execute([Job(0, 0, "0")], work.process_number, numbers))
-    assert os.environ["OMP_NUM_THREADS"] == "5"
-    assert "MKL_NUM_THREADS" not in os.environ
-    assert signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, [])
+    assert [path.name for path in tmp_path.iterdir()] == ["marker"]
 
 
 class Driver:
