@@ -10,6 +10,7 @@ import re
 import shlex
 import tomllib
 import warnings
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +21,7 @@ import typer
 from command_line import command
 from curvewise.cli.main import app
 from curvewise.cli.options import UsageError
+from curvewise.estimator import fitting
 from curvewise.sweep import ray_cluster
 
 ROOT = Path(__file__).parent.parent
@@ -78,6 +80,20 @@ def test_there_is_an_example_for_each_kind_of_user():
     assert len(MENTIONED) >= 20
 
 
+@pytest.fixture
+def small_estimators(monkeypatch):
+    """Let estimators have two members and two trees: blocks show how one calls them."""
+    settings_of = fitting.Settings.of
+
+    def few(estimator, **loss):
+        settings = settings_of(estimator, **loss)
+        members, trees = min(settings.n_members, 2), min(settings.trees, 2)
+        return replace(settings, n_members=members, trees=trees, steps=30)
+
+    monkeypatch.setattr(fitting.Settings, "of", few)
+
+
+@pytest.mark.usefixtures("small_estimators")
 @pytest.mark.parametrize(("page", "text"), BLOCKS)
 def test_block_runs(page, text, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
