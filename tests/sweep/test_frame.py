@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -33,21 +34,14 @@ def store(tmp_path):
     ids = [identity for _, identity, _ in runs]
     with Store(tmp_path / "runs.db") as opened:
         opened.add_sweep("all", {}, runs)
-        opened.add_sweep("two", {}, listed(planned(3, **vars_of(PLANS[3])), PLANS[0]))
-        opened.record(
-            [
-                result(ids[0], metrics={"auc": 1 / 3, "threshold": math.inf}),
-                result(ids[1], metrics={"auc": math.nan, "threshold": -0.5}, seconds=1e-9),
-                result(ids[2], "failed", metrics={}, message="Traceback:\n  a, b"),
-            ],
-            "box",
-            VERSIONS,
-        )
+        opened.add_sweep("two", {}, listed(replace(PLANS[3], label="mine"), PLANS[0]))
+        results = [
+            result(ids[0], metrics={"auc": 1 / 3, "threshold": math.inf}),
+            result(ids[1], metrics={"auc": math.nan, "threshold": -0.5}, seconds=1e-9),
+            result(ids[2], "failed", metrics={}, message="Traceback:\n  a, b"),
+        ]
+        opened.record(results, "box", VERSIONS)
         yield opened
-
-
-def vars_of(run):
-    return {"settings": run.settings, "features": run.features, "label": "mine"}
 
 
 def expected_rows(runs, seconds, metrics):
@@ -83,10 +77,10 @@ def test_a_frame_has_a_row_a_run_with_all_that_is_known(store):
             value = expected.get(name)
             value = str(value) if name == "tau" and value is not None else value
             assert (pd.isna(row[name]) and value is None) or row[name] == value, name
-    assert list(runs["state"]) == ["done", "done", "failed", "pending"]
-    assert list(runs["attempts"]) == [1, 1, 1, 0]
-    assert list(runs["message"]) == ["", "", "Traceback:\n  a, b", ""]
-    assert list(runs["identity"]) == [run.identity("f0") for run in PLANS]
+    fixed = {"state": ["done", "done", "failed", "pending"], "attempts": [1, 1, 1, 0]}
+    fixed |= {"message": ["", "", "Traceback:\n  a, b", ""]}
+    fixed |= {"identity": [run.identity("f0") for run in PLANS]}
+    assert {name: list(runs[name]) for name in fixed} == fixed
     assert set(runs["machine"]) == {"box", ""}
     assert set(runs["versions.torch"]) == {"2", None}
 
@@ -102,14 +96,11 @@ def test_columns_have_one_type(store):
     assert texts == ["3", "0:3:0.33", None, "1.5"]
 
 
-def test_the_frame_of_a_sweep_has_its_order_and_labels(store):
+def test_the_frame_of_a_sweep_has_its_order_and_labels(store, tmp_path):
     runs = frame(store, "two")
     assert list(runs["label"]) == ["mine", "VS"]
     assert list(runs["identity"]) == [PLANS[i].identity("f0") for i in (3, 0)]
     assert "focus" not in runs
-
-
-def test_a_frame_without_runs_has_the_columns_of_all(tmp_path):
     with Store(tmp_path / "empty.db") as empty:
         assert list(frame(empty)) == TITLES.split()[:15]
 
@@ -219,6 +210,7 @@ def test_a_disk_that_is_full_and_then_read_only(small_disk):
 
 MEASURE = """
 import sys
+from dataclasses import replace
 from pathlib import Path
 from curvewise.sweep.store import Store
 

@@ -59,15 +59,10 @@ def test_data_and_numerics_count(monkeypatch):
 
 
 def test_spelling_does_not_count():
-    respelt = replace(
-        RUN,
-        beta=100,
-        settings={"tau": "0:3:0.33", "gamma": 0.2, "omega": 0.5},
-        evaluate={"tau": 3},
-        network={"hidden": (64.0, 64), "name": "mlp"},
-        recipe=dict(reversed(RUN.recipe.items())),
-    )
-    assert respelt.identity("abc") == RUN.identity("abc")
+    settings = {"tau": "0:3:0.33", "gamma": 0.2, "omega": 0.5}
+    network, recipe = {"hidden": (64.0, 64), "name": "mlp"}, dict(reversed(RUN.recipe.items()))
+    other = {"settings": settings, "network": network, "recipe": recipe, "evaluate": {"tau": 3}}
+    assert replace(RUN, beta=100, **other).identity("abc") == RUN.identity("abc")
     # but true is not 1, nor is a text a number
     one, true, text = ({"omega": value} for value in (1, True, "1"))
     assert len({replace(RUN, settings=s).identity("abc") for s in (one, true, text)}) == 3

@@ -134,11 +134,8 @@ def test_data_that_change_meanwhile_are_an_error_of_their_runs(tmp_path):
 
 
 def test_a_second_driver_is_refused(tmp_path):
-    with (
-        Store(tmp_path / "s.db") as first,
-        first.writing(),
-        pytest.raises(StoreError, match="writ"),
-    ):
+    refused = pytest.raises(StoreError, match="writ")
+    with Store(tmp_path / "s.db") as first, first.writing(), refused:
         swept(tmp_path / "s.db")
 
 
@@ -164,9 +161,7 @@ def test_how_it_goes_is_shown_in_lines_of_their_own(monkeypatch, terminal):
 
 def test_processors_are_named_as_linux_lists_them(tmp_path):
     listing = tmp_path / "cpuinfo"
-    listing.write_text(
-        "processor: 0\nmodel name\t: Fast One\n\nprocessor: 1\nmodel name\t: Fast One\n"
-    )
+    listing.write_text("processor: {0}\nmodel name\t: Fast One\n\n" * 2)
     assert processor_names(listing) == "2 x Fast One"
     assert processor_names(tmp_path / "missing").startswith(f"{os.cpu_count()} x ")
     assert machine().endswith(processor_names())

@@ -52,23 +52,17 @@ def auc_of(identity: str) -> float:
 
 
 def result(identity: str, state: str = "done", **changes) -> Result:
-    values = {
-        "metrics": {"auc": auc_of(identity), "auprc": 0.5},
-        "scores": scores_of(identity),
-        "validation_scores": None,
-        "seconds": 1.5,
-    }
+    metrics = {"auc": auc_of(identity), "auprc": 0.5}
+    values = {"metrics": metrics, "scores": scores_of(identity), "seconds": 1.5}
     return Result(identity, state, **{**values, **changes})
 
 
 def problem(fingerprint: str = "f0", validation: bool = True) -> Problem:
     generator = np.random.default_rng(0)
     y = [(generator.random(n) < 0.1).astype(np.int64) for n in (500, N_TEST, N_VALIDATION)]
-    x = [np.zeros((len(part), 2), np.float32) for part in y]
-    kept = (x[2], y[2]) if validation else (None, None)
-    return Problem(
-        x[0], y[0], x[1], y[1], fingerprint, ("other", "eight"), "features", None, *kept
-    )  # fmt: skip
+    train, test, kept = ((np.zeros((len(part), 2), np.float32), part) for part in y)
+    kept = kept if validation else (None, None)
+    return Problem(*train, *test, fingerprint, ("other", "eight"), "features", None, *kept)
 
 
 def missing(store: Store, sweep: int | str) -> list[str]:
@@ -91,19 +85,15 @@ def test_a_run_comes_back_as_it_was_planned_and_recorded(store, tmp_path):
     store.add_problem(problem(), "digits:8", 100.0, 0)
     metrics = {"auc": 0.93, "threshold": math.inf, "low": -math.inf, "ece": math.nan, "n": 3}
     kept = scores_of("v", N_VALIDATION)
-    store.record(
-        [result(runs[0][1], metrics=metrics, validation_scores=kept, seconds=2.25)],
-        "box", VERSIONS,
-    )  # fmt: skip
+    measured = result(runs[0][1], metrics=metrics, validation_scores=kept, seconds=2.25)
+    store.record([measured], "box", VERSIONS)
     store.close()
     with Store(tmp_path / "runs.db", readonly=True) as again:
         found = again.run(runs[0][1])
         assert (found.run, found.state, found.attempts) == (runs[0][0], "done", 1)
         assert (found.machine, found.versions, found.seconds) == ("box", VERSIONS, 2.25)
-        assert math.isnan(found.metrics["ece"])
-        assert {k: v for k, v in found.metrics.items() if k != "ece"} == {
-            k: v for k, v in metrics.items() if k != "ece"
-        }
+        assert math.isnan(found.metrics.pop("ece"))
+        assert found.metrics == {name: value for name, value in metrics.items() if name != "ece"}
         assert found.auc == 0.93
         assert found.finished.endswith("+00:00")
         read = again.scores(runs[0][1])
@@ -142,10 +132,8 @@ def test_the_same_sweep_twice_is_one_and_known_runs_are_only_linked(store):
     relabelled = listed(*(planned(i, label=label) for i, label in ((1, "b"), (9, "b"), (9, "c"))))
     second = store.add_sweep("b", {"seeds": [0]}, [*relabelled, relabelled[0]])
     assert second != first
-    assert [(s.name, s.spec, s.runs) for s in store.sweeps()] == [
-        ("a", {"seeds": [0]}, 4),
-        ("b", {"seeds": [0]}, 3),
-    ]
+    listing = [(s.name, s.spec, s.runs) for s in store.sweeps()]
+    assert listing == [("a", {"seeds": [0]}, 4), ("b", {"seeds": [0]}, 3)]
     assert len(list(store.runs())) == 5
     assert [r.run.label for r in store.runs("a")] == ["VS"] * 4
     assert [r.run for r in store.runs("b")] == [run for run, _, _ in relabelled]
@@ -177,11 +165,8 @@ def test_a_spec_that_returns_is_the_latest_again_and_nothing_is_trained_twice(st
     assert missing(store, "a") == []
     assert len(list(store.runs(second))) == 2
     assert store.add_sweep("a", {"n": 1}, old) == third > second > other > first
-    assert [(s.name, s.spec["n"], s.runs) for s in store.sweeps()] == [
-        ("b", 1, 2),
-        ("a", 2, 2),
-        ("a", 1, 2),
-    ]
+    listing = [(s.name, s.spec["n"], s.runs) for s in store.sweeps()]
+    assert listing == [("b", 1, 2), ("a", 2, 2), ("a", 1, 2)]
     assert len(list(store.runs())) == 3
 
 
@@ -221,8 +206,7 @@ def test_a_finished_run_is_never_written_again_and_attempts_count(store):
 def test_the_scores_of_a_failed_attempt_do_not_outlive_it(store):
     ((_, identity, _),) = runs = listed(planned())
     store.add_sweep("a", {}, runs)
-    store.record([result(identity, "failed")], "box", {})
-    store.record([result(identity, "diverged", scores=None)], "box", {})
+    store.record([result(identity, "failed"), result(identity, "diverged", scores=None)], "box", {})
     with pytest.raises(InputError, match=r"must have test scores, .* state is diverged"):
         store.scores(identity)
 

@@ -50,9 +50,6 @@ def test_principal_components_are_the_training_parts():
     expected = np.abs(found.transform(task.x_test) / np.sqrt(found.explained_variance_.mean()))
     assert np.abs(problem.x_test) == pytest.approx(expected, abs=1e-4)
     assert problem.x_train.var(axis=0, ddof=1).mean() == pytest.approx(1, abs=1e-4)
-
-
-def test_more_components_than_rows_or_columns():
     with pytest.raises(InputError, match="pca must be at most 4 here, got 5"):
         as_features([np.zeros((9, 4)), np.zeros((3, 4))], pca=5)
 
@@ -77,15 +74,9 @@ def test_validation_is_a_part_of_the_training_part():
 
 def test_the_fingerprint_tells_problems_apart():
     problems = Problems()
-    runs = [
-        run_of(),
-        run_of(seeds=[4]),
-        run_of(betas=[10]),
-        run_of(tasks=["digits:3"]),
-        run_of(features={"pca": 8}),
-        run_of(features={"pca": 9}),
-        run_of(validation=0.2),
-    ]
+    changes = [{}, {"seeds": [4]}, {"betas": [10]}, {"tasks": ["digits:3"]}, {"validation": 0.2}]
+    changes += [{"features": {"pca": 8}}, {"features": {"pca": 9}}]
+    runs = [run_of(**change) for change in changes]
     prints = [problems.describe(run).fingerprint for run in runs]
     assert len(set(prints)) == len(prints)
     assert prints == [Problems().describe(run).fingerprint for run in runs]
@@ -95,12 +86,8 @@ def test_the_fingerprint_tells_problems_apart():
 
 
 def embedding_run(file, beta=4, **features):
-    return run_of(
-        tasks=[f"npz:{file}"],
-        betas=[beta],
-        seeds=[0],
-        features={"embed": "efficientnet-lite0", **features},
-    )
+    features = {"embed": "efficientnet-lite0", **features}
+    return run_of(tasks=[f"npz:{file}"], betas=[beta], seeds=[0], features=features)
 
 
 @pytest.fixture
@@ -151,16 +138,16 @@ def test_features_of_resized_images_are_others(tmp_path, pairs):
 
 
 def test_a_backbone_without_weights_is_refused_before_any_work(pairs):
-    run = run_of(tasks=[f"npz:{pairs[0]}"], betas=[4], features={"embed": "resnet32"})
+    run = embedding_run(pairs[0], embed="resnet32")
     with pytest.raises(InputError, match=r"backbone must be one of .*got 'resnet32'"):
         Problems().describe(run)
 
 
-def spec_with(weights, **network):
+def spec_with(weights):
     return Spec.from_dict(
         {
             "tasks": ["digits:8"],
-            "network": {"name": "mlp", "hidden": [6], "weights": str(weights), **network},
+            "network": {"name": "mlp", "hidden": [6], "weights": str(weights)},
             # One step that moves nothing, so that the scores are those of the file's weights.
             "recipe": {"epochs": "none", "steps": 1, "lr": 1e-12},
             "methods": [{"method": "vs", "tau": [0.0, 1.0]}],
@@ -177,43 +164,31 @@ def save(path, seed, hidden=6):
 def test_models_start_from_the_weights_of_a_file(tmp_path):
     network = save(tmp_path / "start.safetensors", seed=5)
     spec, problems = spec_with(tmp_path / "start.safetensors"), Problems()
+    save(tmp_path / "wide.safetensors", seed=0, hidden=7)
     with Store(tmp_path / "runs.db") as store:
         run_sweep(spec, store, Serial(), problems)
         found = [store.scores(record.identity) for record in store.runs("sweep", state="done")]
+        assert run_sweep(spec_with(tmp_path / "wide.safetensors"), store, Serial(), problems).failed
+        reasons = [record.message for record in store.runs(state="failed")]
     problem = problems.load(spec.runs()[0])
     with torch.no_grad():
         logits = network(torch.from_numpy(problem.x_test))
     expected = (logits[:, 1] - logits[:, 0]).numpy()
-    assert len(found) == 2
+    assert len(found) == len(reasons) == 2
     for scores in found:
         np.testing.assert_allclose(scores, expected, atol=1e-5)
+    assert all("weights must fit MLP" in reason for reason in reasons)
 
 
 def test_other_weights_under_the_same_name_are_another_run(tmp_path):
     path, identities = tmp_path / "start.safetensors", []
+    with pytest.raises(InputError, match=r"there is no weights file .*start\.safetensors"):
+        make_plan(spec_with(path).runs(), Problems().describe)
     for seed in (5, 6):
         save(path, seed)
         rows, _ = make_plan(spec_with(path).runs(), Problems().describe)
         identities.append({identity for _, identity, _ in rows})
     assert not identities[0] & identities[1]
-
-
-def test_weights_that_are_not_there_or_do_not_fit(tmp_path):
-    missing = spec_with(tmp_path / "none.safetensors")
-    with pytest.raises(InputError, match=r"there is no weights file .*none\.safetensors"):
-        make_plan(missing.runs(), Problems().describe)
-    save(tmp_path / "wide.safetensors", seed=0, hidden=7)
-    problems = Problems()
-    with Store(tmp_path / "runs.db") as store:
-        done = run_sweep(
-            spec_with(tmp_path / "wide.safetensors"),
-            store,
-            Serial(),
-            problems,
-        )
-        reasons = [record.message for record in store.runs("sweep", state="failed")]
-    assert done.failed == 2
-    assert all("weights must fit MLP" in reason for reason in reasons)
 
 
 def problem(kind: str = "features", validation: bool = False) -> Problem:
@@ -271,15 +246,13 @@ def test_a_stack_scores_as_each_run_alone(method):
         expected = (logits[:, 1] - logits[:, 0]).numpy()
         assert result.state == "done"
         assert result.scores == pytest.approx(expected, abs=1e-4)
-        assert result.metrics["auc"] == pytest.approx(
-            roc_auc_score(data.y_test, result.scores), abs=1e-12
-        )
+        area = roc_auc_score(data.y_test, result.scores)
+        assert result.metrics["auc"] == pytest.approx(area, abs=1e-12)
     assert len({result.scores.tobytes() for result in results}) == len(runs)
 
 
 def test_images_without_a_network_get_the_small_cnn():
-    runs = planned({"method": "vs"})
-    (result,) = train_stack(stacked(runs), problem("image"))
+    (result,) = train_stack(stacked(planned({"method": "vs"})), problem("image"))
     assert result.scores.shape == (160,)
     assert np.isfinite(result.scores).all()
 
@@ -287,18 +260,15 @@ def test_images_without_a_network_get_the_small_cnn():
 def test_validation_is_scored_too():
     data = problem(validation=True)
     (result,) = train_stack(stacked(planned({"method": "vs"})), data)
-    assert result.validation_scores.shape == (32,)
-    assert result.metrics["validation_auc"] == pytest.approx(
-        roc_auc_score(data.y_validation, result.validation_scores)
-    )
+    assert result.validation_scores == pytest.approx(result.scores[::-1][:32], abs=1e-5)
+    area = roc_auc_score(data.y_validation, result.validation_scores)
+    assert result.metrics["validation_auc"] == pytest.approx(area)
 
 
 def test_a_diverged_member_says_so_and_has_no_scores():
     runs = planned({"method": "vs", "lr": [0.01, 1e30]}, recipe={"epochs": 4})
     calm, wild = train_stack(stacked(runs), problem())
-    assert calm.state == "done"
-    assert wild.state == "diverged"
-    assert wild.scores is None
+    assert (calm.state, wild.state, wild.scores) == ("done", "diverged", None)
     assert "the loss is" in wild.message or "not finite" in wild.message
 
 
