@@ -15,23 +15,11 @@ import numpy as np
 import pytest
 from executor_jobs import Numbers, by_key, is_running, numbers
 from hypothesis import given, settings
-from hypothesis.extra.numpy import (
-    array_shapes,
-    arrays,
-    boolean_dtypes,
-    floating_dtypes,
-    integer_dtypes,
-)
+from hypothesis.extra import numpy as of
 
 from curvewise.base.errors import CurvewiseError, InputError
 from curvewise.sweep.executors import Job
 from curvewise.sweep.worker_processes import WorkerProcesses, read_data, write_data
-
-
-@pytest.mark.parametrize("workers", [0, float("nan"), "two"])
-def test_a_crew_has_one_worker_or_more(workers: Any) -> None:
-    with pytest.raises(InputError, match="workers must be"):
-        WorkerProcesses(workers)
 
 
 def test_there_is_a_worker_for_each_processor_this_process_may_use(
@@ -39,6 +27,10 @@ def test_there_is_a_worker_for_each_processor_this_process_may_use(
 ) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda process: {1, 4, 5})
     assert WorkerProcesses().workers == 3
+    wrong: list[Any] = [0, float("nan"), "two"]
+    for workers in wrong:
+        with pytest.raises(InputError, match="workers must be"):
+            WorkerProcesses(workers)
 
 
 def test_workers_are_as_many_as_asked_for_and_the_driver_keeps_its_surroundings(
@@ -167,13 +159,11 @@ def there_and_back(data: Any) -> Any:
         return read_data(Path(folder, "data"))
 
 
+KINDS = of.boolean_dtypes() | of.integer_dtypes() | of.floating_dtypes()
+
+
 @settings(max_examples=50, deadline=None)
-@given(
-    arrays(
-        boolean_dtypes() | integer_dtypes() | floating_dtypes(),
-        array_shapes(min_dims=0, min_side=0),
-    )
-)
+@given(of.arrays(KINDS, of.array_shapes(min_dims=0, min_side=0)))
 def test_any_array_comes_back_plain_and_equal(array: Any) -> None:
     for given_array in (array, array.T, array[..., ::-1] if array.ndim else array):
         back = there_and_back({"a": given_array})["a"]
@@ -193,41 +183,26 @@ def test_what_is_around_the_arrays_comes_back_too() -> None:
     assert np.array_equal(back[1][0][0], shared)
 
 
-def test_arrays_are_mapped_and_a_change_stays_within_the_reader(tmp_path: Path) -> None:
-    write_data(tmp_path / "data", Numbers("n", np.arange(1_000_000.0)))
-    one, other = read_data(tmp_path / "data"), read_data(tmp_path / "data")
-    assert list(tmp_path.glob("data/*.array"))
-    one.x[0] = 7.0
-    assert (one.x[0], other.x[0], read_data(tmp_path / "data").x[0]) == (7.0, 0.0, 0.0)
-
-
-def test_an_array_that_occurs_twice_is_written_once(tmp_path: Path) -> None:
-    x = np.arange(1000.0)
+def test_arrays_are_written_once_and_a_change_stays_within_the_reader(tmp_path: Path) -> None:
+    x = np.arange(1_000_000.0)
     write_data(tmp_path / "data", [x, x, Numbers("n", x)])
     assert len(list(tmp_path.glob("data/*.array"))) == 1
+    one, other = (read_data(tmp_path / "data")[0] for _ in range(2))
+    one[0] = 7.0
+    assert (one[0], other[0], read_data(tmp_path / "data")[2].x[0]) == (7.0, 0.0, 0.0)
 
 
-@pytest.mark.parametrize(
-    "view",
-    [
-        lambda m: m,
-        lambda m: m[3:9],
-        lambda m: m[2:][1:5],
-        lambda m: m[4],
-        lambda m: m[5:6, 1:],
-        lambda m: m.view(np.uint8)[2:],
-        lambda m: m[7:].reshape(-1),
-    ],
-)
-def test_maps_of_files_are_opened_again_and_not_copied(tmp_path: Path, view: Any) -> None:
+def test_maps_of_files_are_opened_again_and_not_copied(tmp_path: Path) -> None:
     np.save(tmp_path / "big.npy", np.random.default_rng(0).integers(0, 9999, (20, 5)))
-    part = view(np.load(tmp_path / "big.npy", mmap_mode="r"))
-    write_data(tmp_path / "data", part)
-    back = read_data(tmp_path / "data")
+    whole = np.load(tmp_path / "big.npy", mmap_mode="r")
+    parts = [whole, whole[3:9], whole[2:][1:5], whole[4], whole[5:6, 1:]]
+    parts += [whole.view(np.uint8)[2:], whole[7:].reshape(-1)]
+    write_data(tmp_path / "data", parts)
     assert not list(tmp_path.glob("data/*.array"))
-    assert isinstance(back, np.memmap)
-    assert np.array_equal(back, part)
-    assert (back.dtype, back.shape) == (part.dtype, part.shape)
+    for back, part in zip(read_data(tmp_path / "data"), parts, strict=True):
+        assert isinstance(back, np.memmap)
+        assert np.array_equal(back, part)
+        assert (back.dtype, back.shape) == (part.dtype, part.shape)
 
 
 @pytest.mark.parametrize("mode", ["r", "c", "r+"])
