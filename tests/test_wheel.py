@@ -71,17 +71,17 @@ def test_it_trains_and_predicts(curvewise):
     assert answers["score"][::10].mean() > answers["score"].mean()
 
 
-@pytest.mark.parametrize(
-    ("words", "extra"),
-    [
-        ("report model -o page.html", "report"),
-        ("embed folder:photos --image-size 8 --out features.npz", "pretrained"),
-        ("sweep run sweep.toml --executor ray", "cluster"),
-        ("train table:people.parquet --target outcome --out other", "parquet"),
-    ],
-)
-def test_what_needs_an_extra_names_it(curvewise, words, extra):
-    refused = curvewise(*words.split())
+EXTRAS = {
+    "report": "report model -o page.html",
+    "pretrained": "embed folder:photos --image-size 8 --out features.npz",
+    "cluster": "sweep run sweep.toml --executor ray",
+    "parquet": "train table:people.parquet --target outcome --out other",
+}
+
+
+@pytest.mark.parametrize("extra", EXTRAS)
+def test_what_needs_an_extra_names_it(curvewise, extra):
+    refused = curvewise(*EXTRAS[extra].split())
     assert refused.returncode == 2
     assert f"curvewise[{extra}]" in refused.stderr
     assert "Traceback" not in refused.stderr

@@ -32,6 +32,7 @@ def test_train_evaluate_and_predict_a_table(tmp_path):
     assert json.loads((out / "metrics.json").read_text()) == metrics
     assert Image.open(out / "roc.png").size[0] > 500
     model = ("--model", out / "model.safetensors")
+    assert cw.load(out / "model.safetensors").objective.reduction == "weighted_mean"
     found = json.loads(done("evaluate", source, *model, "--json"))
     assert found["auc"] == metrics["auc"]  # the same test part, by the same seed
     found = json.loads(done("evaluate", source, *model, "--all-rows", "--json"))
@@ -46,16 +47,9 @@ def test_train_evaluate_and_predict_a_table(tmp_path):
     assert set(found["class"]) <= {"ill", "well"}
 
 
-def test_the_reduction_can_be_chosen(place, tmp_path):
-    words = ("train", "digits:8", "--beta", "20", *QUICK, "--out", tmp_path)
-    done(*words, "--reduction", "expected_mean")
-    assert cw.load(tmp_path / "model.safetensors").objective.reduction == "expected_mean"
-    assert cw.load(place / "people/model.safetensors").objective.reduction == "weighted_mean"
-
-
 def test_ctrl_c_leaves_a_run_that_resumes_to_the_same_bits(tmp_path, monkeypatch):
     whole, out = tmp_path / "whole", tmp_path / "out"
-    words = ("train", "digits:3", "--beta", "20", *QUICK)
+    words = ("train", "digits:3", "--beta", "20", *QUICK, "--reduction", "expected_mean")
     done(*words, "--out", whole)
 
     @contextmanager
@@ -73,6 +67,7 @@ def test_ctrl_c_leaves_a_run_that_resumes_to_the_same_bits(tmp_path, monkeypatch
     done(*words, "--out", out, "--resume")
     x, y = (cw.load(each / "model.safetensors").network.state_dict() for each in (whole, out))
     assert all((x[name] == y[name]).all() for name in x)
+    assert cw.load(out / "model.safetensors").objective.reduction == "expected_mean"
     assert not (out / "state.safetensors").exists()
 
 
@@ -163,15 +158,13 @@ def test_what_goes_on_but_should_be_known_is_one_line(place, tmp_path):
     never = ("--set", "film_init=paper", "--cost-ratio", 0.01, "--out", tmp_path / "never")
     numbered = (f"table:{place / 'numbered.csv'}", *train[2:], "--out", tmp_path / "model")
     gaps = ("data", "check", f"table:{place / 'gaps.csv'}", "--target", "outcome")
+    predict = ("predict", place / "good.csv", *model)
     for words, warning in (
-        (("predict", place / "good.csv", *model), ""),
+        (predict, ""),
         (("predict", place / "elsewhere.csv", *model), f"'city' ({ROWS}, for instance 'Paris')"),
-        (("predict", place / "good.csv", *model, "--calibrated"), "--reduction expected_mean"),
-        (("predict", place / "good.csv", *model, "--tau", 2), ""),
-        (
-            ("predict", place / "good.csv", *model, "--tau", 9),
-            "[0, 3] that this model was trained on",
-        ),
+        ((*predict, "--calibrated"), "--reduction expected_mean"),
+        ((*predict, "--tau", 2), ""),
+        ((*predict, "--tau", 9), "[0, 3] that this model was trained on"),
         (gaps, f"21 of {ROWS} rows of table:gaps.csv are left out: they have no 'outcome'"),
         (("train", *numbered), "column 'code' is dropped: 240 categories in 240 rows"),
         ((*train, *never), "nothing is called positive, nor will predict"),
@@ -203,11 +196,5 @@ def test_the_same_warning_is_shown_once_a_command(capsys):
                 warnings.warn(f"the same {number}", stacklevel=1)
     line = "curvewise: warning: the same {}\n"
     assert capsys.readouterr().err == 2 * (line.format(1) + line.format(2))
-
-
-def test_warnings_for_developers_stay_what_they_are():
-    def deprecated() -> None:
-        warnings.warn("old", DeprecationWarning, stacklevel=1)
-
     with pytest.warns(DeprecationWarning, match="old"), cli._plain_warnings():
-        deprecated()
+        warnings.warn("old", DeprecationWarning, stacklevel=1)  # for developers: as it is

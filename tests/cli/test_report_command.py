@@ -37,9 +37,8 @@ def test_a_store_becomes_a_page(store, tmp_path):
     assert data["groups"][0]["train"] == [811, 40]
     with Store(store, readonly=True) as opened:
         records = list(opened.runs("tiny", task="digits:8"))
-    assert [row["auc"] for row in data["models"]] == pytest.approx(
-        [r.auc for r in records], abs=1e-6
-    )
+    areas = [row["auc"] for row in data["models"]]
+    assert areas == pytest.approx([record.auc for record in records], abs=1e-6)
     lct = [row["settings"] for row in data["models"] if row["method"] == 1]
     assert {settings["rho"] for settings in lct} == {0.0, 0.1}  # of the recipe, as it differs
     about = dict(data["provenance"])
