@@ -26,6 +26,7 @@ from curvewise.cli.options import (
     tell,
 )
 from curvewise.models import MODEL
+from curvewise.sweep.store import Store
 
 PLACES = ("data_dir", "cache_dir")
 STORE, SQLITE = "runs.db", b"SQLite format 3\x00"
@@ -76,7 +77,6 @@ def compare(
     from curvewise.sweep.frame import models as models_of
     from curvewise.sweep.run import sweep
     from curvewise.sweep.spec import comparison_spec
-    from curvewise.sweep.store import Store
     from curvewise.sweep.work import Problems
 
     spec = comparison_spec(
@@ -214,7 +214,6 @@ def report(
     plotly_script()  # before a long read of data
     if kind == "store":
         from curvewise.cli.pages import store_page
-        from curvewise.sweep.store import Store
 
         with Store(file, readonly=True) as opened:
             page = store_page(opened, sweep=sweep, task=task, beta=beta)

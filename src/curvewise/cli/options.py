@@ -22,10 +22,10 @@ from typer import Argument, Option
 
 from curvewise.base.errors import require
 from curvewise.base.files import json_text
+from curvewise.sweep.executors import Executor, make_executor
 
 if TYPE_CHECKING:
     from curvewise.data.task import Task
-    from curvewise.sweep.executors import Executor
 
 # Click's, of which recent versions of typer have a copy of their own.
 UsageError: Any = typer.BadParameter.__mro__[1]
@@ -87,13 +87,9 @@ class ExecutorOptions:
     address: Annotated[str | None, Option(help='A Ray cluster: "auto" or HOST:PORT.')] = None
     gpus: Annotated[float, Option(help="GPUs a Ray task takes; may be a fraction.")] = 0.0
 
-    def start(self) -> "Executor":
+    def start(self) -> Executor:
         """Return the executor."""
-        from curvewise.sweep.executors import make_executor
-
-        return make_executor(
-            self.executor, workers=self.workers, address=self.address, gpus=self.gpus
-        )
+        return make_executor(**vars(self))
 
 
 def grouped(command: Callable[..., None]) -> Callable[..., None]:

@@ -29,6 +29,8 @@ from curvewise.cli.options import (
     showing,
     tell,
 )
+from curvewise.sweep.plan import make_plan
+from curvewise.sweep.store import Store
 
 sweep_app = typer.Typer(no_args_is_help=True, help="Train many models into one store.")
 
@@ -53,7 +55,6 @@ def sweep_run(
     """Train what is missing of a sweep; start it again to go on after any interruption."""
     from curvewise.sweep.run import sweep
     from curvewise.sweep.spec import read_spec
-    from curvewise.sweep.store import Store
     from curvewise.sweep.work import Problems
 
     spec = read_spec(spec_file)
@@ -76,9 +77,7 @@ def _dry_run(
     spec: Any, problems: Any, store_file: Path, workers: int | None, as_json: bool
 ) -> None:
     from curvewise.base.machine import processors
-    from curvewise.sweep.plan import make_plan
     from curvewise.sweep.run import duration, estimated_seconds
-    from curvewise.sweep.store import Store
 
     rows, stacks = make_plan(spec.runs(), problems.describe)
     runs = {identity for _, identity, _ in rows}
@@ -106,8 +105,6 @@ def sweep_status(
     as_json: AsJson = False,
 ) -> None:
     """Show how many runs are done, and their AUC, by method."""
-    from curvewise.sweep.store import Store
-
     with Store(store_file, readonly=True) as store:
         latest = {each.name: each.id for each in store.sweeps()}
         listed = {name: store.status(sweep, by_task=by_task) for name, sweep in latest.items()}
@@ -134,7 +131,6 @@ def sweep_export(
 ) -> None:
     """Write one row a run, settings and metrics as columns."""
     from curvewise.sweep.frame import export
-    from curvewise.sweep.store import Store
 
     with Store(store_file, readonly=True) as store:
         rows = export(store, out, sweep=sweep, overwrite=overwrite)
@@ -315,7 +311,6 @@ def _models_page(experiment: Any, profile: Any, folder: Path) -> list[Path]:
     """Write NAME.html: the models of an experiment's first task, to look into one by one."""
     from curvewise.cli.pages import write_store_report
     from curvewise.paper.running import STORE
-    from curvewise.sweep.store import Store
 
     specs = experiment.sweeps(profile)
     if not specs:

@@ -161,22 +161,23 @@ class Executor(ABC):
 
 
 def make_executor(
-    name: str, *, workers: int | None = None, address: str | None = None, gpus: float = 0.0
+    executor: str, *, workers: int | None = None, address: str | None = None, gpus: float = 0.0
 ) -> Executor:
     """Return an executor by name: what a command's options say.
 
     >>> type(make_executor("serial")).__name__
     'Serial'
     """
-    require_choice("executor", name, EXECUTORS)
+    require_choice("executor", executor, EXECUTORS)
     require_number("gpus", gpus, 0)
     whole = gpus <= 1 or gpus == int(gpus)
     require(whole, f"gpus must be a whole number if it is more than 1, got {gpus:g}")
-    own = name == "ray" or (gpus == 0 and address is None)
-    require(own, f"--gpus and --address go with --executor ray, got --executor {name}")
-    if name == "serial":
+    local = gpus == 0 and address is None
+    sentence = f"--gpus and --address go with --executor ray, got --executor {executor}"
+    require(local or executor == "ray", sentence)
+    if executor == "serial":
         return Serial()
-    if name == "processes":
+    if executor == "processes":
         from curvewise.sweep.worker_processes import WorkerProcesses
 
         return WorkerProcesses(workers)

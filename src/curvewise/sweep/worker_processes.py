@@ -228,20 +228,17 @@ def read_data(place: Path) -> Any:
 
 
 def _reduced(array: Any) -> Any:
-    """Return how to open a map again, or that an array's content is a buffer."""
-    if again := _mapped_place(array):
-        return np.memmap, again
-    whole = np.asarray(array, order="K" if array.flags.forc else "C")
-    return whole.__reduce_ex__(pickle.HIGHEST_PROTOCOL)
+    """Return how to map an array's file again, if it is a read-only map, else that it is a buffer.
 
-
-def _mapped_place(array: Any) -> tuple[str, np.dtype[Any], str, int, tuple[int, ...]] | None:
-    """Return the arguments that map an array's file again, if it is a read-only map of one."""
+    A map that is written to, or of which a view leaves gaps, is a buffer like any other array.
+    """
     whole = array
     while isinstance(getattr(whole, "base", None), np.memmap):
         whole = whole.base
     name = getattr(whole, "filename", None)
     if name is None or whole.mode != "r" or not (array.size and array.flags.c_contiguous):
-        return None
+        content = np.asarray(array, order="K" if array.flags.forc else "C")
+        return content.__reduce_ex__(pickle.HIGHEST_PROTOCOL)
     begin = array.__array_interface__["data"][0] - whole.__array_interface__["data"][0]
-    return os.path.abspath(name), array.dtype, "r", whole.offset + begin, array.shape
+    place = (os.path.abspath(name), array.dtype, "r", whole.offset + begin, array.shape)
+    return np.memmap, place
