@@ -200,9 +200,10 @@ def report(
     as_json: AsJson = False,
 ) -> None:
     """Write models, or scores of any tool, as an interactive page that needs no network."""
-    _require_page(out)
-    file = _reported(place)
-    kind = _kind(file)
+    require_target("--out", out, overwrite=True)
+    ours = not out.exists() or b'content="Curvewise ' in out.read_bytes()[:4096]
+    require(ours, f"{out} exists and is no report: choose another --out")
+    file, kind = _file_and_kind(place)
     chosen = {"sweep": sweep, "task": task, "beta": beta, "data": data, "score": score or None}
     for name in given(chosen | vars(columns)):
         option = option_name(name)
@@ -212,48 +213,33 @@ def report(
     from curvewise.report.page import plotly_script, write_page
 
     plotly_script()  # before a long read of data
-    if kind == "store":
-        from curvewise.cli.pages import store_page
+    from curvewise.cli.pages import saved_page, store_page, table_page
 
+    if kind == "store":
         with Store(file, readonly=True) as opened:
             page = store_page(opened, sweep=sweep, task=task, beta=beta)
+    elif kind == "table":
+        page = table_page(file, vars(columns), score or [])
     else:
-        from curvewise.cli.pages import saved_page, table_page
-
         with showing() as progress:
-            if kind == "table":
-                page = table_page(file, vars(columns), score or [])
-            else:
-                page = saved_page(file, data, vars(columns), progress)
+            page = saved_page(file, data, vars(columns), progress)
     write_page(page, out)
     size, count = out.stat().st_size, len(page.models)
     text = f"{count:,} curves of {page.task}: {out} ({size / 1e6:.1f} MB)"
     tell(as_json, {"file": str(out), "models": count, "bytes": size}, text)
 
 
-def _require_page(out: Path) -> None:
-    """Raise `InputError` if a file is there that is no report, or no file can be."""
-    require_target("--out", out, overwrite=True)
-    ours = not out.exists() or b'content="Curvewise ' in out.read_bytes()[:4096]
-    require(ours, f"{out} exists and is no report: choose another --out")
-
-
-def _reported(place: Path) -> Path:
-    """Return the store or model; a folder is what train or compare wrote."""
-    require(place.exists(), f"there is no {place} to report on; give a store or a model file")
-    if not place.is_dir():
-        return place
-    files = [place / name for name in (MODEL, STORE) if (place / name).exists()]
-    count = len(files) or "none"
-    require(len(files) == 1, f"{place} must hold one of {MODEL} and {STORE}, got {count}")
-    return files[0]
-
-
-def _kind(file: Path) -> str:
-    """Return whether a file is a store, a table or a model."""
+def _file_and_kind(place: Path) -> tuple[Path, str]:
+    """Return the file, in a folder that of train or compare, and "store", "table" or "model"."""
     from curvewise.data.registry import source_of
 
-    with file.open("rb") as opened:
+    require(place.exists(), f"there is no {place} to report on; give a store or a model file")
+    if place.is_dir():
+        files = [place / name for name in (MODEL, STORE) if (place / name).exists()]
+        count = len(files) or "none"
+        require(len(files) == 1, f"{place} must hold one of {MODEL} and {STORE}, got {count}")
+        place = files[0]
+    with place.open("rb") as opened:
         if opened.read(len(SQLITE)) == SQLITE:
-            return "store"
-    return "table" if source_of(file) == "table" else "model"
+            return place, "store"
+    return place, "table" if source_of(place) == "table" else "model"

@@ -219,7 +219,16 @@ def saved_page(
             sentence = f"{option_name(name)} is for models of train, got an estimator, {file}"
             require(options[name] is None, sentence)
         where = {name: options[name] for name in ("target", "data_dir")}
-        return _estimator_page(estimator_scores(model, source, **where), file)
+        scored = estimator_scores(model, source, **where)
+        name, (method,) = scored.table.name, scored.scores
+        note = (  # no part of the table is known to be new
+            f"Measured on all {len(scored.y):,} rows of {name}: if the model was "
+            "fitted on some of them, the numbers are too good."
+        )
+        about = {"model": f"{file}: {method}", "measured on": f"all rows of {scored.table}"}
+        copy = CopyTexts("", ESTIMATOR.format(file=json.dumps(str(file))))
+        more: dict[str, Any] = {"unit": "log-odds", "notes": [note], "copy": copy}
+        return _scored_page(f"table:{name}", scored, about, **more)
     measured_on = source or model.record.get("task")
     require(measured_on, f"--data must name what to measure {file} on, got none")
     try:
@@ -320,18 +329,6 @@ def _provenance(levels: Levels, file: Path, source: str) -> dict[str, str]:
         "data fingerprint": str(record.get("data_fingerprint", "")),
         "test digest": str(record.get("test_digest", "")),
     }
-
-
-def _estimator_page(scored: LabelledScores, file: Path) -> Page:
-    """Return the page of an estimator on all rows of a table, which it must not have seen."""
-    name, (method,) = scored.table.name, scored.scores
-    note = (
-        f"Measured on all {len(scored.y):,} rows of {name}: if the model was "
-        "fitted on some of them, the numbers are too good."
-    )
-    copy = CopyTexts("", ESTIMATOR.format(file=json.dumps(str(file))))
-    where = {"model": f"{file}: {method}", "measured on": f"all rows of {scored.table}"}
-    return _scored_page(f"table:{name}", scored, where, unit="log-odds", notes=[note], copy=copy)
 
 
 def table_page(file: Path, options: dict[str, Any], columns: list[str]) -> Page:

@@ -309,10 +309,6 @@ class Store(AbstractContextManager["Store"]):
         """Return the table that labels come from, the order, and the FROM clause."""
         if sweep is None:
             return "r", "r.id", "FROM runs r WHERE TRUE"
-        members = "FROM membership m CROSS JOIN runs r ON r.id = m.run WHERE m.sweep ="
-        return "m", "m.position", f"{members} {self._sweep_id(sweep)}"
-
-    def _sweep_id(self, sweep: int | str) -> int:
         known = self.sweeps()
         matching = [each.id for each in known if sweep in (each.id, each.name)]
         if not matching:
@@ -321,7 +317,8 @@ class Store(AbstractContextManager["Store"]):
                 f"sweep must be one of {', '.join(map(repr, names)) or 'none yet'} in {self.path}, "
                 f"got {sweep!r}{did_you_mean(sweep, names)}"
             )
-        return matching[-1]
+        members = "FROM membership m CROSS JOIN runs r ON r.id = m.run WHERE m.sweep ="
+        return "m", "m.position", f"{members} {matching[-1]}"
 
 
 def _record(*row: Any) -> Record:
