@@ -210,11 +210,10 @@ def report(
         fit = " and ".join(f"{each}s" for each, options in OPTIONS.items() if option in options)
         allowed = name in PLACES or option in OPTIONS[kind]
         require(allowed, f"{option} is for {fit}, got a {kind}, {file}")
+    from curvewise.cli.pages import saved_page, store_page, table_page
     from curvewise.report.page import plotly_script, write_page
 
     plotly_script()  # before a long read of data
-    from curvewise.cli.pages import saved_page, store_page, table_page
-
     if kind == "store":
         with Store(file, readonly=True) as opened:
             page = store_page(opened, sweep=sweep, task=task, beta=beta)

@@ -22,32 +22,18 @@ PlannedRow = tuple["PlannedRun", str, str]  # with its identity and its data's f
 class PlannedRun:
     """One model to be trained; plain data, ready for JSON.
 
-    Parameters
-    ----------
-    task
-        The source as the spec names it, such as "digits:8".
-    beta
-        Imbalance of the training part; None leaves the data as they are.
-    seed
-        Of split, subsample and batch order.
-    label
-        Name of the method in this sweep: its own, or the one that the spec gives.
-    method, settings
-        "vs" and {"omega": 0.5, ...}; numbers, or densities as texts LOW:HIGH:HEIGHT.
-    network, features
-        {"name": "mlp", "hidden": [64, 64]}, {"name": None} for the one that suits the data,
-        with "weights" for a file of weights to start from;
-        {"pca": 64}, {"embed": "efficientnet-lite0"}, perhaps with "size", or {}.
-    recipe
-        All settings of a `Recipe`, seeds included.
-    evaluate
-        The lambda at which it is scored; names left out stand for the top of their ranges.
-    number
-        Position within its method's grid, which its seeds of weights and lambda come from.
-    validation
-        Fraction of the training part kept for model selection; None keeps none.
-    data
-        How the source is read, where it must be told: target, positive, group, image_size.
+    `task` is the source as the spec names it ("digits:8"), read as `data` tells (target, positive,
+    group, image_size) and thinned to `beta` (None: as it is). `seed` is that of split, subsample
+    and batch order, `validation` the fraction of the training part that is kept for model
+    selection. `features` are {"pca": 64}, {"embed": "efficientnet-lite0"}, perhaps with "size", or
+    {}; `network` is {"name": "mlp", "hidden": [64, 64]}, or {"name": None} for the one that suits
+    the data, with "weights" for a file of weights to start from.
+
+    `method` and `settings` are "vs" and {"omega": 0.5, ...}, numbers or densities as texts
+    LOW:HIGH:HEIGHT; `label` is the method's name in this sweep. `recipe` holds all settings of a
+    `Recipe`, seeds included, `evaluate` the lambda at which the model is scored; names left out
+    stand for the top of their ranges. `number` is the position within its method's grid, which
+    its seeds of weights and lambda come from.
     """
 
     task: str

@@ -176,15 +176,9 @@ class Store(AbstractContextManager["Store"]):
         """Keep the labels, class names and class counts of a problem; once is enough."""
         counts = np.bincount(problem.y_train, minlength=len(problem.class_names)).tolist()
         about = KnownProblem(task, beta, seed, list(problem.class_names), counts)
-        kept = problem.y_validation
-        row = (
-            problem.fingerprint,
-            json.dumps(vars(about), allow_nan=False),
-            len(problem.y_test),
-            packed(problem.y_test, "<i8"),
-            None if kept is None else len(kept),
-            None if kept is None else packed(kept, "<i8"),
-        )
+        row: list[Any] = [problem.fingerprint, json.dumps(vars(about), allow_nan=False)]
+        for y in (problem.y_test, problem.y_validation):
+            row += (None, None) if y is None else (len(y), packed(y, "<i8"))
         with self._transaction() as connection:
             connection.execute("INSERT OR IGNORE INTO problems VALUES (?, ?, 0, ?, ?, ?, ?)", row)
 

@@ -59,6 +59,18 @@ TABLES = """
 FINAL = ("done", "diverged")  # training again would give the same
 NAMES = {"sweeps", "problems", "runs", "membership", "scores"}
 
+READONLY = "the store {path} must be writable, it can only be read"
+SENTENCES = {
+    sqlite3.SQLITE_FULL: "the disk is full, so nothing more can be written to {path}; nothing "
+    "recorded so far is lost: free space and start again",
+    sqlite3.SQLITE_READONLY: READONLY,
+    sqlite3.SQLITE_BUSY: "the store {path} is kept busy by another process: try again later",
+}
+OTHER = (
+    "the store {path} cannot be used just now ({error}); nothing recorded so far is lost: "
+    "see to the disk and start again"
+)
+
 
 class StoreError(CurvewiseError):
     """The disk, the permissions or another process keep a store from being used."""
@@ -81,27 +93,16 @@ def explained(path: Path) -> Iterator[None]:
     except sqlite3.ProgrammingError:
         raise  # a mistake in how the module was called
     except (sqlite3.Error, UnicodeDecodeError) as error:
-        raise _sentence(path, error) from error
+        code = _code(error)
+        renamed = code == sqlite3.SQLITE_ERROR and "no such" in str(error)  # a table or a column
+        if renamed or code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
+            raise damaged(path, error) from error
+        raise StoreError(SENTENCES.get(code, OTHER).format(path=path, error=error)) from error
 
 
-def _sentence(path: Path, error: Exception) -> CurvewiseError:
+def _code(error: Exception) -> int:
     # What has no code is a text that is not UTF-8, in a row or, with a changed name, in a message.
-    code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT) & 0xFF
-    renamed = code == sqlite3.SQLITE_ERROR and "no such" in str(error)  # a table or a column
-    if renamed or code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
-        return damaged(path, error)
-    sentences = {
-        sqlite3.SQLITE_FULL: f"the disk is full, so nothing more can be written to {path}; nothing "
-        "recorded so far is lost: free space and start again",
-        sqlite3.SQLITE_READONLY: _not_writable(path),
-        sqlite3.SQLITE_BUSY: f"the store {path} is kept busy by another process: try again later",
-    }
-    other = f"the store {path} cannot be used just now ({error}); nothing recorded so far is lost: "
-    return StoreError(sentences.get(code, f"{other}see to the disk and start again"))
-
-
-def _not_writable(path: Path) -> str:
-    return f"the store {path} must be writable, it can only be read"
+    return int(getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT)) & 0xFF
 
 
 def connect(path: Path, *, readonly: bool) -> sqlite3.Connection:
@@ -116,7 +117,7 @@ def connect(path: Path, *, readonly: bool) -> sqlite3.Connection:
     _require_store(path)
     writable = os.access(path, os.W_OK) and os.access(path.parent, os.W_OK)
     if not (readonly or writable):
-        raise StoreError(_not_writable(path))
+        raise StoreError(READONLY.format(path=path))
     with explained(path):
         # A reader, too, opens for writing where it can: otherwise it leaves -wal and -shm behind.
         mode = "mode=rw" if writable else "mode=ro" if _has_log(path) else "immutable=1"
@@ -182,10 +183,9 @@ def _require_store(path: Path) -> None:
                 )
             trouble = "" if in_use else _trouble(connection, before.st_size)
     except (sqlite3.DatabaseError, UnicodeDecodeError) as error:  # of a changed name in a message
-        code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT) & 0xFF
-        if code == sqlite3.SQLITE_NOTADB:
+        if _code(error) == sqlite3.SQLITE_NOTADB:
             raise foreign from None
-        if code == sqlite3.SQLITE_CANTOPEN:
+        if _code(error) == sqlite3.SQLITE_CANTOPEN:
             raise InputError(f"the store {path} must be readable, it cannot be opened") from None
         trouble = str(error)
     # Beside a writer, pages may have been half-way between log and file: SQLite sorts that out.
@@ -268,13 +268,8 @@ def write_result(connection: sqlite3.Connection, result: Result, about: Mapping[
     if state in FINAL:
         return False
     metrics = {name: plain(float(value)) for name, value in result.metrics.items()}
-    outcome = {
-        "state": result.state,
-        "metrics": metrics,
-        "seconds": float(result.seconds),
-        "message": result.message,
-        **about,
-    }
+    outcome = {"state": result.state, "metrics": metrics, "seconds": float(result.seconds)}
+    outcome |= {"message": result.message, **about}
     connection.execute(
         "UPDATE runs SET state = ?, attempts = attempts + 1, auc = ?, seconds = ?, outcome = ? "
         "WHERE id = ?",
