@@ -132,10 +132,8 @@ def _tables(comparison: Any, title: str) -> list[Table | str]:
         title = f"less {differences[0]['a']}, paired by subsample"
         table = Table(*columns, "Wilcoxon p", title=title)
         for row in differences:
-            step, better = (
-                number_text(row["difference"], "+.4f"),
-                f"{row['wins']} of {row['pairs']}",
-            )
+            better = f"{row['wins']} of {row['pairs']}"
+            (step,) = _texts(row, "difference", form="+.4f")
             p = _texts(row, "t_test_p", "corrected_p", "wilcoxon_p", form=".2g")
             table.add_row(row["b"], row["statistic"], step, better, *p)
         why = why_no_p(differences)

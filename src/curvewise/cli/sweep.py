@@ -184,14 +184,10 @@ def paper_list(
         models = f"{row['models']:,} models" if row["models"] else "no models"
         first = f"{row['name']:<{name_width}} {models:>13}  {row['takes']:<{time_width}}"
         lines += [f"{first}  {row['data']}".rstrip(), indent(fill(row["question"], 72), "    ")]
-    if profile == "laptop":
-        lines += [
-            "Times are for two cores; features of photographs, computed once, take minutes more."
-        ]
-    if any(row["missing"] for row in rows):
-        lines += [
-            "`curvewise data list` says where missing data are looked for and how to get them."
-        ]
+    times = "Times are for two cores; features of photographs, computed once, take minutes more."
+    missing = "`curvewise data list` says where missing data are looked for and how to get them."
+    lines += [times] if profile == "laptop" else []
+    lines += [missing] if any(row["missing"] for row in rows) else []
     tell(as_json, rows, *lines)
 
 
@@ -226,8 +222,8 @@ def paper_run(
     folder = out or Path("out") / (f"paper-{profile}" + ("-tiny" if scale == "tiny" else ""))
     require_usable(folder)  # once, instead of for each experiment
     _say_what_weights(chosen, settings)
-    more = ["--scale", scale] if scale != "full" else []
-    more += ["--weights", weights.name] if weights is not None else []  # not whose folder
+    words = ["--profile", profile, *(["--scale", scale] if scale != "full" else [])]
+    words += ["--weights", weights.name] if weights is not None else []  # not whose folder
     failed: dict[str, str] = {}
     shown: list[dict[str, Any]] = []
     with showing() as progress:
@@ -235,11 +231,9 @@ def paper_run(
         for number, one in enumerate(chosen, 1):
             if len(chosen) > 1:
                 print(f"{one.name} ({number} of {len(chosen)})", file=sys.stderr, flush=True)
-            words = ["curvewise", "paper", "run", one.name, "--profile", profile, *more]
+            command = shlex.join(["curvewise", "paper", "run", one.name, *words])
             try:
-                result = run_experiment(
-                    one, settings, folder, where.start(), problems, shlex.join(words)
-                )
+                result = run_experiment(one, settings, folder, where.start(), problems, command)
                 files = [*result.files, *_models_page(one, settings, folder)]
             except CurvewiseError as error:
                 if len(chosen) == 1:
@@ -300,11 +294,8 @@ def _say_what_weights(chosen: list[Any], profile: Any) -> None:
     specs = [spec for one in chosen for spec in one.sweeps(profile)]
     names = {run.network["name"] for spec in specs for run in spec.runs()}
     if profile.weights is None and "resnext50-32x4d" in names:
-        warnings.warn(
-            "without --weights ResNeXt50 starts from random weights, which is not the paper's "
-            "protocol",
-            stacklevel=2,
-        )
+        text = "without --weights ResNeXt50 starts from random weights, "
+        warnings.warn(f"{text}which is not the paper's protocol", stacklevel=2)
 
 
 def _models_page(experiment: Any, profile: Any, folder: Path) -> list[Path]:

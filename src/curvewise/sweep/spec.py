@@ -2,6 +2,7 @@
 
 import tomllib
 from collections.abc import Mapping, Sequence
+from functools import cache
 from itertools import combinations
 from os import PathLike
 from pathlib import Path
@@ -193,26 +194,17 @@ class Spec(BaseModel):
 
     def _points(self, seed: int) -> list[dict[str, Any]]:
         """Return what the runs of every task and beta have in common at a seed."""
-        base, points = base_recipe(self.recipe), []
+        changed, points = base_recipe(self.recipe).changed, []
+        recipe_of = cache(lambda **change: changed(**change).model_dump(mode="json"))
         for grid in self.methods:
-            recipes: dict[str, dict[str, Any]] = {}
+            scored_at = self.evaluate if METHODS[grid.method].scored_at_lambda else {}
             for number, (settings, change) in enumerate(grid.points()):
-                key = repr(change)
-                if key not in recipes:
-                    recipes[key] = base.changed(**change).model_dump(mode="json")
                 drawn = SEED_STRIDE * seed + number
                 seeds = {"seed_weights": drawn, "seed_order": seed, "seed_lambda": drawn}
-                at = self.evaluate.items() if METHODS[grid.method].scored_at_lambda else ()
-                points.append(
-                    {
-                        "label": grid.label,
-                        "method": grid.method,
-                        "settings": settings,
-                        "recipe": recipes[key] | seeds,
-                        "number": number,
-                        "evaluate": {n: v for n, v in at if isinstance(settings[n], str)},
-                    }
-                )
+                at = {n: v for n, v in scored_at.items() if isinstance(settings[n], str)}
+                point = {"label": grid.label, "method": grid.method, "settings": settings}
+                point |= {"recipe": recipe_of(**change) | seeds, "number": number, "evaluate": at}
+                points.append(point)
         return points
 
     @field_validator("network")

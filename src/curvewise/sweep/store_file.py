@@ -268,8 +268,8 @@ def write_result(connection: sqlite3.Connection, result: Result, about: Mapping[
     if state in FINAL:
         return False
     metrics = {name: plain(float(value)) for name, value in result.metrics.items()}
-    outcome = {"state": result.state, "metrics": metrics, "seconds": float(result.seconds)}
-    outcome |= {"message": result.message, **about}
+    outcome: dict[str, Any] = {"state": result.state, "message": result.message}
+    outcome |= {"metrics": metrics, "seconds": float(result.seconds), **about}
     connection.execute(
         "UPDATE runs SET state = ?, attempts = attempts + 1, auc = ?, seconds = ?, outcome = ? "
         "WHERE id = ?",
