@@ -197,14 +197,15 @@ class Spec(BaseModel):
         changed, points = base_recipe(self.recipe).changed, []
         recipe_of = cache(lambda **change: changed(**change).model_dump(mode="json"))
         for grid in self.methods:
+            about: dict[str, Any] = {"label": grid.label, "method": grid.method}
             scored_at = self.evaluate if METHODS[grid.method].scored_at_lambda else {}
             for number, (settings, change) in enumerate(grid.points()):
                 drawn = SEED_STRIDE * seed + number
                 seeds = {"seed_weights": drawn, "seed_order": seed, "seed_lambda": drawn}
                 at = {n: v for n, v in scored_at.items() if isinstance(settings[n], str)}
-                point = {"label": grid.label, "method": grid.method, "settings": settings}
-                point |= {"recipe": recipe_of(**change) | seeds, "number": number, "evaluate": at}
-                points.append(point)
+                recipe = recipe_of(**change) | seeds
+                point = {"number": number, "settings": settings, "recipe": recipe, "evaluate": at}
+                points.append(about | point)
         return points
 
     @field_validator("network")
