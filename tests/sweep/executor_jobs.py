@@ -67,10 +67,9 @@ def numbers(data_key: str) -> Numbers:
 
 def by_key(ends: Iterable[Finished]) -> dict[int, Finished]:
     """Return the ends by key, having seen each job end once."""
-    found: dict[int, Finished] = {}
-    for end in ends:
-        assert end.key not in found, "reported twice"
-        found[end.key] = end
+    listed = list(ends)
+    found = {end.key: end for end in listed}
+    assert len(found) == len(listed), "reported twice"
     return found
 
 

@@ -65,6 +65,16 @@ def cluster() -> Iterator[Any]:
     cluster.shutdown()
 
 
+@pytest.fixture
+def connected(cluster: Any) -> Iterator[Any]:
+    """Connect to the cluster, as a program may that uses Ray itself."""
+    import ray
+
+    ray.init(cluster.address, log_to_driver=False, logging_level="ERROR")
+    yield ray
+    ray.shutdown()
+
+
 @pytest.mark.cluster
 def test_a_ray_of_this_machine_listens_to_this_machine_only(
     monkeypatch: pytest.MonkeyPatch,
@@ -129,27 +139,20 @@ def test_another_version_on_the_cluster_fails_no_job_but_stops(
 
 
 @pytest.mark.cluster
-def test_what_no_machine_has_is_waited_for_with_a_warning(cluster: Any) -> None:
-    import ray
-
+def test_what_no_machine_has_is_waited_for_with_a_warning(cluster: Any, connected: Any) -> None:
     executor = RayCluster(cluster.address, gpus=8)
-    ray.init(cluster.address, log_to_driver=False, logging_level="ERROR")
-    try:
-        with pytest.warns(UserWarning, match="wait for a machine with 1 CPU and 8 GPU to join"):
-            executor._require_machine(may_come=True)
-        with pytest.raises(InputError, match="must find 1 CPU and 8 GPU on this machine"):
-            executor._require_machine(may_come=False)
-    finally:
-        ray.shutdown()
+    with pytest.warns(UserWarning, match="wait for a machine with 1 CPU and 8 GPU to join"):
+        executor._require_machine(may_come=True)
+    with pytest.raises(InputError, match="must find 1 CPU and 8 GPU on this machine"):
+        executor._require_machine(may_come=False)
 
 
 @pytest.mark.cluster
-def test_data_leave_the_object_store_after_their_last_job(cluster: Any) -> None:
-    import ray
-
+def test_data_leave_the_object_store_after_their_last_job(connected: Any) -> None:
     def referred() -> int:
         """Return how many objects this process keeps in the store."""
-        return len(ray._private.worker.global_worker.core_worker.get_all_reference_counts())
+        worker = connected._private.worker.global_worker.core_worker
+        return len(worker.get_all_reference_counts())
 
     loaded: set[str] = set()
 
@@ -157,35 +160,30 @@ def test_data_leave_the_object_store_after_their_last_job(cluster: Any) -> None:
         loaded.add(data_key)
         return Numbers(data_key, np.zeros(2_500_000))  # 20 MB
 
-    ray.init(cluster.address, log_to_driver=False, logging_level="ERROR")
-    try:
-        jobs = [Job(n, 1.0, str(n // 4)) for n in range(24)]
-        unfinished = {job.key: job.data_key for job in jobs}
-        for end in RayCluster().execute(jobs, work.weighted_sum, load):
-            assert end.error is None
-            del unfinished[end.key]
-            needed = loaded & set(unfinished.values())
-            # The answers of tasks under way (two that run, four ahead), and data.
-            assert len(needed) <= referred() <= 6 + len(needed)
-        assert not unfinished
-        while referred():
-            time.sleep(0.05)
-        assert ray.is_initialized()  # what was there before stays
-    finally:
-        ray.shutdown()
+    jobs = [Job(n, 1.0, str(n // 4)) for n in range(24)]
+    unfinished = {job.key: job.data_key for job in jobs}
+    for end in RayCluster().execute(jobs, work.weighted_sum, load):
+        assert end.error is None
+        del unfinished[end.key]
+        needed = loaded & set(unfinished.values())
+        # The answers of tasks under way (two that run, four ahead), and data.
+        assert len(needed) <= referred() <= 6 + len(needed)
+    assert not unfinished
+    while referred():
+        time.sleep(0.05)
+    assert connected.is_initialized()  # what was there before stays
 
 
 @pytest.mark.cluster
-def test_closing_after_the_connection_is_gone_starts_no_other(cluster: Any, tmp_path: Path) -> None:
-    import ray
-
-    ray.init(cluster.address, log_to_driver=False, logging_level="ERROR")
+def test_closing_after_the_connection_is_gone_starts_no_other(
+    connected: Any, tmp_path: Path
+) -> None:
     jobs = [Job(0, "", "0"), Job(1, str(tmp_path), "0")]
     ends = RayCluster().execute(jobs, work.sleep_long, numbers)
     assert next(ends).key == 0
-    ray.shutdown()
+    connected.shutdown()
     ends.close()
-    assert not ray.is_initialized()
+    assert not connected.is_initialized()
 
 
 @pytest.mark.cluster
