@@ -180,6 +180,17 @@ def test_models_start_from_the_weights_of_a_file(tmp_path):
     assert all("weights must fit MLP" in reason for reason in reasons)
 
 
+def test_published_weights_have_their_own_normalization_and_pixels_in_a_row_none(pairs, tmp_path):
+    images = {"tasks": [f"npz:{pairs[0]}"], "betas": [None]}
+    problems = Problems(cache_dir=tmp_path)
+    expected = {"resnext50-32x4d": ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225)), "mlp": None}
+    expected["resnet32"] = problems.load(run_of(**images)).normalization
+    save(tmp_path / "start.safetensors", seed=5)
+    for name, normalization in expected.items():
+        network = {"name": name, "weights": str(tmp_path / "start.safetensors")}
+        assert problems.load(run_of(**images, network=network)).normalization == normalization
+
+
 def test_other_weights_under_the_same_name_are_another_run(tmp_path):
     path, identities = tmp_path / "start.safetensors", []
     with pytest.raises(InputError, match=r"there is no weights file .*start\.safetensors"):

@@ -66,7 +66,11 @@ def compare(
 ) -> None:
     """Compare methods over the paper's 48 settings each and several subsamples."""
     require_folder(out)
-    changes = _changes(preset, change)  # before a long read of data
+    from curvewise.sweep.grid import base_recipe
+
+    changes, options = read_changes(change)  # known to make a recipe before a long read of data
+    require(not options, f"--set is for the recipe here, got network.{next(iter(options), '')}")
+    recipe = base_recipe({"preset": preset or "quick", **changes}).model_dump(mode="json")
     task = loaded_task(source, data, beta=beta)
     images = embed is None or task.kind == "image"
     require(images, f"--embed needs images, got {task.name} with {task.kind}")
@@ -87,7 +91,7 @@ def compare(
         n_train=len(task.y_train),
         network=network,
         preset=preset,
-        changes=given({"epochs": epochs}) | changes,
+        changes=given({"epochs": epochs}) | {name: recipe[name] for name in changes},
         features=given({"embed": embed, "size": embed_size}),
         data={name: value for name, value in given(vars(data)).items() if name not in PLACES},
     )
@@ -106,16 +110,6 @@ def compare(
     title = f"{task.name}: {counts} to train on, {len(task.y_test)} to test"
     lines = (*comparison["answer"], *comparison["files"])
     tell(as_json, comparison, *_tables(comparison, title), *lines)
-
-
-def _changes(preset: str | None, texts: list[str] | None) -> dict[str, Any]:
-    """Return settings as numbers and texts of the recipe, once they are known to make one."""
-    from curvewise.sweep.grid import base_recipe
-
-    changes, network = read_changes(texts)
-    require(not network, f"--set is for the recipe here, got network.{next(iter(network), '')}")
-    recipe = base_recipe({"preset": preset or "quick", **changes}).model_dump(mode="json")
-    return {key: recipe[key] for key in changes}
 
 
 def _tables(comparison: Any, title: str) -> list[Table | str]:

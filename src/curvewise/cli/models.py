@@ -2,7 +2,7 @@
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.table import Table
@@ -72,16 +72,9 @@ def data_check(
     task = loaded_task(source, data, beta=beta, seed=seed)
     names, shape = task.class_names, task.x_train.shape[1:]
     test_counts = [int((task.y_test == c).sum()) for c in range(len(names))]
-    about = {
-        "task": task.name,
-        "kind": task.kind,
-        "shape": shape,
-        "classes": names,
-        "train": task.class_counts,
-        "test": test_counts,
-        "beta": task.beta,
-        "fingerprint": task.fingerprint,
-    }
+    about: dict[str, Any] = {"task": task.name, "kind": task.kind, "shape": shape, "classes": names}
+    about |= {"train": task.class_counts, "test": test_counts, "beta": task.beta}
+    about["fingerprint"] = task.fingerprint
     table = Table("class", "train", "test")
     for name, n_train, n_test in zip(names, task.class_counts, test_counts, strict=True):
         table.add_row(name, f"{n_train:,}", f"{n_test:,}")

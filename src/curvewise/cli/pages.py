@@ -80,32 +80,21 @@ def store_page(
     names = problems[done[0].fingerprint].class_names
     require(len(names) == 2, f"a report needs two classes, got {len(names)} of {task}")
     recipes = [record.run.recipe for record in done]
-    changing = [  # settings of the recipe that differ between runs, seeds aside
-        name
-        for name, value in _without_seeds(recipes[0]).items()
-        if any(recipe.get(name) != value for recipe in recipes)
-    ]
+    first = _without_seeds(recipes[0])
+    changing = [n for n in first if any(recipe.get(n) != first[n] for recipe in recipes)]
     new = {"table": "new.csv", "folder": "new-images"}.get(task.partition(":")[0], "new.npz")
     models = []
     for record in done:
         run, y, score = record.run, labels[record.fingerprint], store.scores(record.identity)
         counts = problems[record.fingerprint].class_counts
         changed = [(name, run.recipe[name]) for name in changing]
-        models.append(
-            {
-                "method": run.label,
-                "beta": run.beta,
-                "seed": run.seed,
-                "y": y,
-                "score": score,
-                "settings": run.settings
-                | {n: v if isinstance(v, int | float) else str(v) for n, v in changed},
-                "log_odds": corrected_scores(run, counts, score, prior=float(np.mean(y == 1))),
-                "fill": {"identity": record.identity, "new": new} | _train(run, record.identity),
-                "seconds": record.seconds,
-                "n_train": sum(counts),
-            }
-        )
+        shown = {n: v if isinstance(v, int | float) else str(v) for n, v in changed}
+        row: dict[str, Any] = {"method": run.label, "beta": run.beta, "seed": run.seed, "y": y}
+        row |= {"score": score, "seconds": record.seconds, "n_train": sum(counts)}
+        row["settings"] = run.settings | shown
+        row["log_odds"] = corrected_scores(run, counts, score, prior=float(np.mean(y == 1)))
+        fill = {"identity": record.identity, "new": new}
+        models.append(row | {"fill": fill | _train(run, record.identity)})
     return Page(
         task=task,
         class_names=(names[0], names[1]),
@@ -251,29 +240,20 @@ def model_page(levels: Levels, file: Path, source: str, options: dict[str, Any])
     fixed = {name: value for name, value in settings.items() if isinstance(value, int | float)}
     counts = tuple(int(count) for count in model.class_counts)
     beta = model.record.get("beta")
-    found = zip(levels.values, levels.scores, levels.log_odds, strict=True)
-    models = [
-        {
-            "method": levels.label,
-            "beta": beta,
-            "seed": model.record.get("seed") or 0,
-            "y": part.y,
-            "score": score,
-            "settings": fixed | ({} if varied is None else {varied: round(value, 6)}),
-            "log_odds": log_odds,
-            "fill": _fill(varied, value, levels.values[-1]),
-            "n_train": sum(counts),
-        }
-        for value, score, log_odds in found
-    ]
-    arguments = [
-        f", {name}={(str(value) if isinstance(value, Path) else value)!r}"
-        for name, value in given(options).items()
-    ]
+    same = {"method": levels.label, "beta": beta, "seed": model.record.get("seed") or 0}
+    same |= {"y": part.y, "n_train": sum(counts)}
+    models = []
+    for value, score, log_odds in zip(levels.values, levels.scores, levels.log_odds, strict=True):
+        at = fixed | ({} if varied is None else {varied: round(value, 6)})
+        row = {"score": score, "settings": at, "log_odds": log_odds}
+        models.append(same | row | {"fill": _fill(varied, value, levels.values[-1])})
+    plain = [(n, str(v) if isinstance(v, Path) else v) for n, v in given(options).items()]
     new = "new.csv" if "encoder" in model.preprocessing else "new.npz"
     new = "new-images" if len(model.spec.in_shape) == 3 else new
     predict = f"curvewise predict {new} --model {shlex.quote(str(file))}"
     names = {"file": json.dumps(str(file)), "source": json.dumps(source)}
+    names["options"] = "".join(f", {name}={value!r}" for name, value in plain)
+    command = f"{predict}{{option}} --threshold={{threshold}}\n"
     return Page(
         task=source,
         class_names=(model.class_names[0], model.class_names[1]),
@@ -284,10 +264,7 @@ def model_page(levels: Levels, file: Path, source: str, options: dict[str, Any])
         own_point=_own_point(levels),
         reduction=getattr(model.objective, "reduction", ""),
         notes=[part.note] if part.note else [],
-        copy=CopyTexts(
-            f"{predict}{{option}} --threshold={{threshold}}\n",
-            MODEL.format(**names, options="".join(arguments)),
-        ),
+        copy=CopyTexts(command, MODEL.format(**names)),
         provenance=_provenance(levels, file, source),
     )
 

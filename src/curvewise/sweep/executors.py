@@ -30,12 +30,8 @@ EXECUTORS = ("serial", "processes", "ray")
 
 # A worker's environment, to be set before it imports numpy and torch. Compiling in one process
 # too: a pool of compilers would outlive a worker that is ended.
-ONE_THREAD = {
-    "OMP_NUM_THREADS": "1",
-    "MKL_NUM_THREADS": "1",
-    "OPENBLAS_NUM_THREADS": "1",
-    "TORCHINDUCTOR_COMPILE_THREADS": "1",
-}
+_THREADS = ("OMP_NUM", "MKL_NUM", "OPENBLAS_NUM", "TORCHINDUCTOR_COMPILE")
+ONE_THREAD = {f"{name}_THREADS": "1" for name in _THREADS}
 
 Work = Callable[[Any, Any], Any]
 Load = Callable[[str], Any]

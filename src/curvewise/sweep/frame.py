@@ -18,7 +18,7 @@ from curvewise.losses.family import LossFamily
 from curvewise.losses.landscape import calibrated_log_odds
 from curvewise.losses.registry import METHODS, evaluation_lambda, make_objective
 from curvewise.sweep.plan import PlannedRun
-from curvewise.sweep.store import Record, Store, StoreError
+from curvewise.sweep.store import Store, StoreError
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -56,7 +56,11 @@ def frame(store: Store, sweep: int | str | None = None) -> "pd.DataFrame":
     columns: dict[Key, list[Any]] = {("", name): [] for name in (*RECORD, *RUN)}
     n = 0
     for n, record in enumerate(store.runs(sweep), 1):
-        for key, value in _values(record).items():
+        known = vars(record.run) | vars(record)
+        values: dict[Key, Any] = {("", name): known[name] for name in (*RECORD, *RUN)}
+        for group in GROUPS[1:]:
+            values |= {(group, name): value for name, value in (known[group] or {}).items()}
+        for key, value in values.items():
             column = columns.setdefault(key, [])
             column += [None] * (n - 1 - len(column))  # of runs without it
             column.append(json.dumps(value) if isinstance(value, list) else value)
@@ -146,14 +150,6 @@ def corrected_scores(
     logits = torch.stack([torch.zeros(len(score)), torch.from_numpy(score)], dim=1)
     log_odds = calibrated_log_odds(logits, class_counts=class_counts, prior=prior, **values)
     return np.asarray(log_odds)
-
-
-def _values(record: Record) -> dict[Key, Any]:
-    known = vars(record.run) | vars(record)
-    values = {("", name): known[name] for name in (*RECORD, *RUN)}
-    for group in GROUPS[1:]:
-        values |= {(group, name): value for name, value in (known[group] or {}).items()}
-    return values
 
 
 def _dtype(column: list[Any]) -> str:

@@ -24,13 +24,7 @@ from curvewise.sweep.executors import ONE_THREAD, Executor, Trial, answer_to
 AHEAD = 4  # tasks beyond those that can run at once, so that no machine waits for the driver
 LOOK_SECONDS = 1.0  # how long a wait lasts before machines are counted again
 CONNECT_SECONDS = 10.0
-DEATHS = (
-    "WorkerCrashedError",
-    "NodeDiedError",
-    "LocalRayletDiedError",
-    "OutOfMemoryError",
-    "ObjectLostError",
-)
+DEATHS = ("WorkerCrashed", "NodeDied", "LocalRayletDied", "OutOfMemory", "ObjectLost")
 VERSIONS = (VERSION, NUMERICS_VERSION)
 
 # To be set before Ray is imported. It writes notices of dead workers to standard output, where
@@ -63,7 +57,7 @@ class RayCluster(Executor):
                 f'the executor ray needs the package ray (pip install "curvewise[cluster]"), but '
                 f"importing it gave {error}"
             ) from error
-        self._deaths = tuple(getattr(self._ray.exceptions, name) for name in DEATHS)
+        self._deaths = tuple(getattr(self._ray.exceptions, f"{name}Error") for name in DEATHS)
 
     @contextmanager
     def workers_for(self, n_jobs: int) -> Iterator[None]:
@@ -95,12 +89,9 @@ class RayCluster(Executor):
     def give(self, trial: Trial, held: Any, task: bytes) -> None:
         """Submit a job as a task."""
         hidden = {} if self.needs["GPU"] else {"CUDA_VISIBLE_DEVICES": ""}  # else all see all
-        perform = self._ray.remote(_perform).options(
-            num_cpus=self.needs["CPU"],
-            num_gpus=self.needs["GPU"],
-            max_retries=0,
-            runtime_env={"env_vars": ONE_THREAD | hidden},
-        )
+        needs = {"num_cpus": self.needs["CPU"], "num_gpus": self.needs["GPU"], "max_retries": 0}
+        surroundings = {"env_vars": ONE_THREAD | hidden}
+        perform = self._ray.remote(_perform).options(**needs, runtime_env=surroundings)
         self._running[perform.remote(VERSIONS, task, held)] = trial
 
     def news(self) -> Iterator[tuple[Trial, bytes | str]]:

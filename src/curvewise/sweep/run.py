@@ -120,10 +120,8 @@ def sweep(spec: Spec, store: Store, executor: Executor, problems: Problems) -> S
         with sweep_bar() as show:
             return run_sweep(spec, store, executor, problems, on_progress=show, on_read=_reading)
     except KeyboardInterrupt:
-        print(
-            "curvewise: stopped; finished runs are kept, the same command goes on with the others",
-            file=sys.stderr,
-        )
+        kept = "finished runs are kept, the same command goes on with the others"
+        print(f"curvewise: stopped; {kept}", file=sys.stderr)
         raise SystemExit(130) from None
 
 

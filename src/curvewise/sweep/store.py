@@ -153,23 +153,18 @@ class Store(AbstractContextManager["Store"]):
         with self._transaction() as connection:
             connection.execute(f"PRAGMA user_version = {VERSION}")
             sweep = latest_sweep(connection, name, text)
-            connection.executemany(
-                "INSERT OR IGNORE INTO runs (identity, fingerprint, task, label, plan, plan_sum) "
-                "VALUES (?, ?, ?, ?, ?, 0)",
-                (
-                    (identity, fingerprint, run.task, run.label, json.dumps(vars(run)))
-                    for run, identity, fingerprint in runs
-                ),
-            )
             connection.execute("DELETE FROM membership WHERE sweep = ?", (sweep,))
-            connection.executemany(
-                "INSERT OR IGNORE INTO membership (sweep, position, run, label, number) "
-                "SELECT ?, ?, id, ?, ? FROM runs WHERE identity = ?",
-                (
-                    (sweep, position, run.label, run.number, identity)
-                    for position, (run, identity, _) in enumerate(runs)
-                ),
-            )
+            for position, (run, identity, fingerprint) in enumerate(runs):
+                connection.execute(
+                    "INSERT OR IGNORE INTO runs (identity, fingerprint, task, label, plan, "
+                    "plan_sum) VALUES (?, ?, ?, ?, ?, 0)",
+                    (identity, fingerprint, run.task, run.label, json.dumps(vars(run))),
+                )
+                connection.execute(
+                    "INSERT OR IGNORE INTO membership (sweep, position, run, label, number) "
+                    "SELECT ?, ?, id, ?, ? FROM runs WHERE identity = ?",
+                    (sweep, position, run.label, run.number, identity),
+                )
         return sweep
 
     def add_problem(self, problem: Problem, task: str, beta: float | None, seed: int) -> None:

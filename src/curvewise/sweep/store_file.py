@@ -276,11 +276,8 @@ def write_result(connection: sqlite3.Connection, result: Result, about: Mapping[
         (result.state, metrics.get("auc"), result.seconds, json.dumps(outcome), run),
     )
     connection.execute("DELETE FROM scores WHERE run = ?", (run,))
-    parts = (
-        ("test", result.scores, n_test),
-        ("validation", result.validation_scores, n_validation),
-    )
-    for part, scores, n in parts:
+    kept = result.validation_scores
+    for part, scores, n in (("test", result.scores, n_test), ("validation", kept, n_validation)):
         if scores is not None:
             require_shape(f"{part} scores", scores, "n" if n is None else n)
             row = (run, part, packed(scores, "<f4"))

@@ -23,7 +23,6 @@ from curvewise.losses.family import LossFamily
 from curvewise.losses.registry import METHODS, evaluation_lambda, make_objective
 from curvewise.networks.conditioning import condition
 from curvewise.networks.registry import (
-    Normalization,
     build_network,
     input_statistics,
     load_weights,
@@ -82,12 +81,18 @@ class Problems:
             y_validation, held = y[kept], [np.asarray(task.x_train[kept])]
             task = task.rows(inner)
         parts = [task.x_train, task.x_test, *held]
-        scale = _scale(run, task) if info.kind == "image" else None
-        weights = None
+        scale = weights = None
         if run.network.get("weights"):
             weights = {name: v.numpy() for name, v in read_weights(_weights_file(run)).items()}
         if info.kind == "features":
             parts = as_features(parts, pca=run.features.get("pca"))
+        elif weights is None:
+            scale = task.normalization()
+        else:
+            with torch.device("meta"):
+                network = build_network(run.network["name"], in_shape=task.x_train.shape[1:])
+            # Published weights want what they were trained on.
+            scale = input_statistics(network) or task.normalization()
         return Problem(
             x_train=parts[0],
             y_train=task.y_train,
@@ -114,16 +119,6 @@ def _weights_file(run: PlannedRun) -> Path:
     return require_file("weights file", Path(run.network["weights"]))
 
 
-def _scale(run: PlannedRun, task: Task) -> Normalization | None:
-    """Return what pixels are normalised by: published weights want what they were trained on."""
-    if run.network.get("weights"):
-        with torch.device("meta"):
-            network = build_network(run.network["name"], in_shape=task.x_train.shape[1:])
-        if (published := input_statistics(network)) is not None:
-            return published
-    return task.normalization()
-
-
 def as_features(parts: list[NDArray[Any]], *, pca: int | None) -> list[NDArray[np.float32]]:
     """Return float32 features (n, d) of every part, scaled by what the first one (training) shows.
 
@@ -148,33 +143,23 @@ def as_features(parts: list[NDArray[Any]], *, pca: int | None) -> list[NDArray[n
 
 def train_stack(stack: Stack, problem: Problem) -> list[Result]:
     """Train all runs of a stack; a member that diverges says so, the others go on."""
-    counts = np.bincount(problem.y_train, minlength=len(problem.class_names)).tolist()
+    x, y, n_classes = problem.x_train, problem.y_train, len(problem.class_names)
+    counts = np.bincount(y, minlength=n_classes).tolist()
     objectives = [make_objective(run.method, run.settings, counts) for run in stack.runs]
     recipes = [Recipe(**run.recipe) for run in stack.runs]
-    first = stack.runs[0]
+    first, given = stack.runs[0], problem.weights
     options = {name: value for name, value in first.network.items() if name != "weights"}
     name = options.pop("name", None) or ("mlp" if problem.kind == "features" else "small-cnn")
+    options |= {"in_shape": tuple(x.shape[1:]), "n_classes": n_classes}
 
     def build(seed: int) -> torch.nn.Module:
-        network = build_network(
-            name,
-            in_shape=tuple(problem.x_train.shape[1:]),
-            n_classes=len(problem.class_names),
-            seed=seed,
-            **options,
-        )
-        if problem.weights is not None:
-            load_weights(network, {n: torch.from_numpy(v) for n, v in problem.weights.items()})
+        network = build_network(name, seed=seed, **options)
+        if given is not None:
+            load_weights(network, {n: torch.from_numpy(v) for n, v in given.items()})
         return condition_like(first.method, network)
 
-    fitted = fit_stacked(
-        build,
-        objectives,
-        problem.x_train,
-        problem.y_train,
-        recipes,
-        normalization=problem.normalization,
-    )
+    scale = problem.normalization
+    fitted = fit_stacked(build, objectives, x, y, recipes, normalization=scale)
     pairs = zip(objectives, stack.runs, strict=True)
     lams = torch.stack([evaluation_lambda(o, run.evaluate) for o, run in pairs])
     scored = partial(stacked_scores, fitted.networks, lams=lams, normalization=fitted.normalization)
