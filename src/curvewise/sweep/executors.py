@@ -33,9 +33,6 @@ EXECUTORS = ("serial", "processes", "ray")
 _THREADS = ("OMP_NUM", "MKL_NUM", "OPENBLAS_NUM", "TORCHINDUCTOR_COMPILE")
 ONE_THREAD = {f"{name}_THREADS": "1" for name in _THREADS}
 
-Work = Callable[[Any, Any], Any]
-Load = Callable[[str], Any]
-
 
 @dataclass(frozen=True)
 class Job:
@@ -85,7 +82,7 @@ class Executor(ABC):
     """Does jobs, as the module's docstring promises; a subclass says where and how."""
 
     def execute(
-        self, jobs: Iterable[Job], work: Work, load: Load
+        self, jobs: Iterable[Job], work: Callable[[Any, Any], Any], load: Callable[[str], Any]
     ) -> Generator[Finished, None, None]:
         """Yield every job's end as it comes; `work` must be importable, `load` may be anything."""
         try:
@@ -123,7 +120,7 @@ class Executor(ABC):
                     else:
                         waiting.appendleft(trial)
 
-    def _loaded(self, load: Load, data_key: str) -> tuple[Any, str | None]:
+    def _loaded(self, load: Callable[[str], Any], data_key: str) -> tuple[Any, str | None]:
         """Return data as workers are given them, and the traceback if they cannot be loaded."""
         try:
             data = load(data_key)

@@ -7,6 +7,7 @@ features, lambda of evaluation and versions have theirs (`recipe.rho`).
 import json
 from collections import Counter
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -119,11 +120,9 @@ def models(store: Store, sweep: int | str, *, scores: bool = True) -> "pd.DataFr
     runs = runs[runs["state"].isin(("done", "diverged"))].reset_index(drop=True)
     if not scores:
         return runs
-    keys = runs["fingerprint"].unique()
-    runs["y"] = runs["fingerprint"].map({key: store.labels(key) for key in keys})
-    runs["n_train"] = runs["fingerprint"].map(
-        {key: sum(store.problem(key).class_counts) for key in keys}
-    )
+    data = runs["fingerprint"]
+    runs["y"] = data.map(cache(store.labels))
+    runs["n_train"] = data.map(cache(lambda key: sum(store.problem(key).class_counts)))
     runs["n_test"] = runs["y"].map(len)
     done = runs.loc[runs["state"] == "done", "identity"]
     return runs.assign(score=done.map(store.scores))

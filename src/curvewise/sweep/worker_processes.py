@@ -15,6 +15,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
+from itertools import count
 from multiprocessing import get_context, parent_process, resource_tracker
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
@@ -38,14 +39,14 @@ class WorkerProcesses(Executor):
     """Executor of `workers` new interpreters, by default one for each processor."""
 
     def __init__(self, workers: int | None = None) -> None:
-        count = processors() if workers is None else require_number("workers", workers, 1)
-        self.workers = int(count)
+        number = processors() if workers is None else require_number("workers", workers, 1)
+        self.workers = int(number)
 
     @contextmanager
     def workers_for(self, n_jobs: int) -> Iterator[None]:
         """Start workers when there is something for them to do, no more than jobs."""
         self._crew: list[_Worker] = []
-        self._size, self._numbered, self._unbegun = min(self.workers, n_jobs), 0, 0
+        self._size, self._numbers, self._unbegun = min(self.workers, n_jobs), count(1), 0
         with tempfile.TemporaryDirectory(prefix=PREFIX, ignore_cleanup_errors=True) as folder:
             self._folder = Path(folder)
             try:
@@ -59,7 +60,7 @@ class WorkerProcesses(Executor):
 
     def hold(self, data: Any) -> Path:
         """Write data to files; return their folder."""
-        place = self._new_path("data")
+        place = self._folder / f"data-{next(self._numbers)}"
         try:
             write_data(place, data)
         except OSError as error:
@@ -81,7 +82,7 @@ class WorkerProcesses(Executor):
         """Give a job to a worker that has none, or to a new one."""
         worker = next((worker for worker in self._crew if worker.trial is None), None)
         if worker is None:
-            worker = _Worker(self._new_path("trace"))
+            worker = _Worker(self._folder / f"trace-{next(self._numbers)}")
             self._crew.append(worker)
         worker.give(trial, held, task)
 
@@ -108,10 +109,6 @@ class WorkerProcesses(Executor):
                     f"'if __name__ == \"__main__\":'"
                 )
             self.give(trial, *job)
-
-    def _new_path(self, name: str) -> Path:
-        self._numbered += 1
-        return self._folder / f"{name}-{self._numbered}"
 
 
 class _Worker:
