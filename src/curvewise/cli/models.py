@@ -260,8 +260,7 @@ def evaluate(
         if has_plotly():
             found = {"seed": seed, "target": data.target, "data_dir": data.data_dir}
             found["all_rows"] = all_rows or None
-            page = model_page(Levels(trained, part, **at), file, source, found)
-            write_page(page, out / PAGE)
+            write_page(model_page(Levels(trained, part, **at), file, source, found), out / PAGE)
     samples = "samples, all rows" if all_rows else "test samples"
     lines = [] if rule else [f"the threshold is {measured.origin}"]
     tell(as_json, measured.numbers, evaluation_table(measured, source, samples), *lines)
@@ -363,8 +362,7 @@ def evaluation_table(measured: "Evaluation", title: str, samples: str) -> Table:
         tpr, fpr = (form.format(point[n], *point[f"{n}_interval"]) for n in ("tpr", "fpr"))
         table.add_row(key.replace("_", " "), threshold_text(point["threshold"]))
         table.add_row("TPR, FPR", f"{tpr} and {fpr}")
-        ppv = number_text(point["ppv"])
-        table.add_row("PPV", f"{ppv} at prevalence {point['prevalence']:.4f}")
+        table.add_row("PPV", f"{number_text(point['ppv'])} at prevalence {point['prevalence']:.4f}")
         if "f1" in point:
             f1, gmean = number_text(point["f1"]), number_text(point["gmean"])
             table.add_row("F1, G-mean", f"{f1}, {gmean}")

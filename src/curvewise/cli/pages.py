@@ -253,7 +253,6 @@ def model_page(levels: Levels, file: Path, source: str, options: dict[str, Any])
     predict = f"curvewise predict {new} --model {shlex.quote(str(file))}"
     names = {"file": json.dumps(str(file)), "source": json.dumps(source)}
     names["options"] = "".join(f", {name}={value!r}" for name, value in plain)
-    command = f"{predict}{{option}} --threshold={{threshold}}\n"
     return Page(
         task=source,
         class_names=(model.class_names[0], model.class_names[1]),
@@ -264,7 +263,7 @@ def model_page(levels: Levels, file: Path, source: str, options: dict[str, Any])
         own_point=_own_point(levels),
         reduction=getattr(model.objective, "reduction", ""),
         notes=[part.note] if part.note else [],
-        copy=CopyTexts(command, MODEL.format(**names)),
+        copy=CopyTexts(f"{predict}{{option}} --threshold={{threshold}}\n", MODEL.format(**names)),
         provenance=_provenance(levels, file, source),
     )
 

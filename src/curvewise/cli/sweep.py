@@ -282,8 +282,7 @@ def _profile(name: str, scale: str, weights: Path | None, data_dir: Path | None)
         from curvewise.models.train import require_weights
 
         require_file("weights file", weights)
-        paper = name != "laptop"
-        require(paper, "--weights goes with --profile paper, got the profile laptop")
+        require(name != "laptop", "--weights goes with --profile paper, got the profile laptop")
         require_weights(weights, "resnext50-32x4d", (3, 224, 224))  # once, not by every model
     there = source_missing("melanoma", data_dir) is None
     return Profile(name, scale, None if weights is None else str(weights), there)
@@ -316,8 +315,7 @@ def _print(experiment: Any, result: Any, files: list[Path]) -> None:
 
     console = Console()
     print(experiment.question)
-    claims = result.results[CLAIMS]
-    for rows in (claims, *([] if experiment.table is None else [result.table])):
+    for rows in (result.results[CLAIMS], *([] if experiment.table is None else [result.table])):
         table = Table(*(Column(str(name), no_wrap=True) for name in rows))
         for row in rows.itertuples(index=False):
             table.add_row(*map(shown_value, row))

@@ -74,8 +74,7 @@ def frame(store: Store, sweep: int | str | None = None) -> "pd.DataFrame":
         if dtype == "object":
             column = [None if value is None else str(value) for value in column]
         plain = group == "" or (group in PLAIN and shared[name] == 1)
-        title = name if plain else f"{group}.{name}"
-        series[title] = pd.Series(column, dtype=dtype)
+        series[name if plain else f"{group}.{name}"] = pd.Series(column, dtype=dtype)
     return pd.DataFrame(series)
 
 
@@ -124,8 +123,7 @@ def models(store: Store, sweep: int | str, *, scores: bool = True) -> "pd.DataFr
     runs["y"] = data.map(cache(store.labels))
     runs["n_train"] = data.map(cache(lambda key: sum(store.problem(key).class_counts)))
     runs["n_test"] = runs["y"].map(len)
-    done = runs.loc[runs["state"] == "done", "identity"]
-    return runs.assign(score=done.map(store.scores))
+    return runs.assign(score=runs.loc[runs["state"] == "done", "identity"].map(store.scores))
 
 
 def corrected_scores(

@@ -152,8 +152,7 @@ def base_recipe(given: Mapping[str, Any]) -> Recipe:
 def _normal(name: str, value: Any) -> Any:
     """Return None for "none" where a recipe takes None, since TOML has no word for it."""
     field = Recipe.model_fields.get(name)
-    optional = field is not None and type(None) in get_args(field.annotation)
-    if optional and value == "none":
+    if value == "none" and field is not None and type(None) in get_args(field.annotation):
         return None
     return tuple(value) if isinstance(value, list) else value
 
@@ -167,8 +166,7 @@ def require_distinct(values: Collection[Any], *, what: str = "") -> Collection[A
 
 def require_lambda(name: str, value: float, grids: Iterable[MethodGrid] | None) -> None:
     """Raise for an entry of lambda that fits no grid; warn of one outside the trained range."""
-    hint = did_you_mean(name, FAMILY)
-    require(name in FAMILY, f"{name!r} is no entry of lambda{hint}")
+    require(name in FAMILY, f"{name!r} is no entry of lambda{did_you_mean(name, FAMILY)}")
     require_number(name, value, 0, 1 if name == "omega" else inf)
     if grids is None:
         return
@@ -201,8 +199,7 @@ def _values(method: Method, name: str, value: Any, noting: Noting) -> tuple[Any,
         require(value not in ([], ()), f"{name} must list at least one value, got []")
     for one in value if isinstance(value, list | tuple) else [value]:
         with noting():
-            normal = normal_setting(method.name, name, one) if own else _normal(name, one)
-            values.append(normal)
+            values.append(normal_setting(method.name, name, one) if own else _normal(name, one))
     if own:
         with noting():
             require_distinct(values, what=f"values of {name}")

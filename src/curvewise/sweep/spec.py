@@ -75,8 +75,7 @@ def _listed(value: Any) -> Any:
 
 def _seeds(value: Any) -> Any:
     """Return a list of seeds; a number alone could be meant as one seed, or as how many."""
-    listed = isinstance(value, list | tuple)
-    require(listed, f"must be a list, such as [0, 1, 2], got {value!r}")
+    require(isinstance(value, list | tuple), f"must be a list, such as [0, 1, 2], got {value!r}")
     return _listed(value)
 
 
@@ -225,8 +224,7 @@ class Spec(BaseModel):
             with torch.device("meta"):  # where building costs no memory
                 shape = (8,) if name == "mlp" else (3, 64, 64)
                 made = build_network(name, in_shape=shape, **options)
-        flat = info.data.get("features", Features()) != Features()
-        fits = isinstance(made, MLP) or not flat
+        fits = isinstance(made, MLP) or info.data.get("features", Features()) == Features()
         require(fits, f"must be an mlp when there are [features], got {name!r}")
         return {"name": None, **network}
 
@@ -274,8 +272,7 @@ def read_spec(path: str | PathLike[str]) -> Spec:
     All that is wrong is said at once, in one `InputError`.
     """
     try:
-        text = Path(path).read_bytes().decode("utf-8")
-        values = tomllib.loads(text)
+        values = tomllib.loads(Path(path).read_bytes().decode("utf-8"))
     except OSError as error:
         raise InputError(f"cannot read the spec {path}: {error.strerror or error}") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:

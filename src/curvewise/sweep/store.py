@@ -149,10 +149,9 @@ class Store(AbstractContextManager["Store"]):
         The name stands for the spec that was registered last, also where an earlier one returns.
         """
         require(runs, f"a sweep must have one run or more, {name!r} has none")
-        text = json.dumps(spec, allow_nan=False)
         with self._transaction() as connection:
             connection.execute(f"PRAGMA user_version = {VERSION}")
-            sweep = latest_sweep(connection, name, text)
+            sweep = latest_sweep(connection, name, json.dumps(spec, allow_nan=False))
             connection.execute("DELETE FROM membership WHERE sweep = ?", (sweep,))
             for position, (run, identity, fingerprint) in enumerate(runs):
                 connection.execute(
@@ -261,8 +260,7 @@ class Store(AbstractContextManager["Store"]):
         )
         for scores in rows:
             return scores
-        state = self.run(identity).state
-        lacking = f"it has none and its state is {state}"
+        lacking = f"it has none and its state is {self.run(identity).state}"
         raise InputError(f"run {identity} must have {part} scores, {lacking}")
 
     def problem(self, fingerprint: str) -> KnownProblem:

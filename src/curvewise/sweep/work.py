@@ -158,8 +158,7 @@ def train_stack(stack: Stack, problem: Problem) -> list[Result]:
             load_weights(network, {n: torch.from_numpy(v) for n, v in given.items()})
         return condition_like(first.method, network)
 
-    scale = problem.normalization
-    fitted = fit_stacked(build, objectives, x, y, recipes, normalization=scale)
+    fitted = fit_stacked(build, objectives, x, y, recipes, normalization=problem.normalization)
     pairs = zip(objectives, stack.runs, strict=True)
     lams = torch.stack([evaluation_lambda(o, run.evaluate) for o, run in pairs])
     scored = partial(stacked_scores, fitted.networks, lams=lams, normalization=fitted.normalization)

@@ -237,5 +237,4 @@ def _reduced(array: Any) -> Any:
         content = np.asarray(array, order="K" if array.flags.forc else "C")
         return content.__reduce_ex__(pickle.HIGHEST_PROTOCOL)
     begin = array.__array_interface__["data"][0] - whole.__array_interface__["data"][0]
-    place = (os.path.abspath(name), array.dtype, "r", whole.offset + begin, array.shape)
-    return np.memmap, place
+    return np.memmap, (os.path.abspath(name), array.dtype, "r", whole.offset + begin, array.shape)
