@@ -102,8 +102,7 @@ def compare(
         require_all_done(sweep(spec, store, executor, problems), out / STORE)
         models = models_of(store, spec.name)
         comparison = read_comparison(models, answer(models), out)
-        pages = write_store_report(out / PAGE, store, spec.name)
-    comparison["files"] += map(str, pages)
+        comparison["files"] += map(str, write_store_report(out / PAGE, store, spec.name))
     counts = " and ".join(
         f'{n} "{name}"' for n, name in zip(task.class_counts, task.class_names, strict=True)
     )

@@ -169,7 +169,6 @@ def _text(value: Any) -> str:
 def _provenance_of_runs(store: Store, sweep: str, done: Sequence[Record]) -> dict[str, str]:
     first = done[0].run
     registered = [each for each in store.sweeps() if each.name == sweep][-1]
-    versions = [_listed(record.versions or {}) for record in done]
     finished = sorted(record.finished for record in done if record.finished)
     return {
         "command": this_command(),
@@ -177,7 +176,7 @@ def _provenance_of_runs(store: Store, sweep: str, done: Sequence[Record]) -> dic
         "sweep": f"{sweep}, begun {registered.created}",
         "runs": f"{len(done):,}, finished {finished[0]} to {finished[-1]}" if finished else "",
         "machine": _distinct([record.machine for record in done]),
-        "versions": _distinct(versions),
+        "versions": _distinct([_listed(record.versions or {}) for record in done]),
         "seeds of subsamples": _distinct([str(record.run.seed) for record in done], ", "),
         "data fingerprints": _distinct([f"seed {r.run.seed}: {r.fingerprint[:16]}" for r in done]),
         "network": json.dumps(first.network),

@@ -313,14 +313,13 @@ def _models_page(experiment: Any, profile: Any, folder: Path) -> list[Path]:
 def _print(experiment: Any, result: Any, files: list[Path]) -> None:
     from curvewise.paper.running import CLAIMS, shown_value
 
-    console = Console()
     print(experiment.question)
     for rows in (result.results[CLAIMS], *([] if experiment.table is None else [result.table])):
         table = Table(*(Column(str(name), no_wrap=True) for name in rows))
         for row in rows.itertuples(index=False):
             table.add_row(*map(shown_value, row))
         # A table that is too wide for the terminal goes on in the next line: cut numbers say less.
-        width = max(console.width, Console(width=WIDEST).measure(table).maximum)
+        width = max(Console().width, Console(width=WIDEST).measure(table).maximum)
         Console(width=width).print(table, soft_wrap=True)
     for number, text in enumerate(experiment.caveats, 1):
         print(f"{number}. {text}")

@@ -145,8 +145,7 @@ def corrected_scores(
     if values["gamma"] != 0 or not 0 < values["omega"] < 1:
         return None
     logits = torch.stack([torch.zeros(len(score)), torch.from_numpy(score)], dim=1)
-    log_odds = calibrated_log_odds(logits, class_counts=class_counts, prior=prior, **values)
-    return np.asarray(log_odds)
+    return np.asarray(calibrated_log_odds(logits, class_counts=class_counts, prior=prior, **values))
 
 
 def _dtype(column: list[Any]) -> str:
