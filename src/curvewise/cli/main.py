@@ -36,33 +36,24 @@ def curvewise(
     """Train classifiers for the whole ROC curve when one class is rare."""
 
 
-EXAMPLES: dict[Any, tuple[str, ...]] = {
-    compare: (
-        "compare digits:8 --beta 100",
-        "compare table:people.csv --target outcome --methods ce,vs,lct",
-        "compare folder:photos --embed efficientnet-lite0 --beta 100",
-    ),
-    report: (
-        "report out/demo -o report.html",
-        "report pairs.db --task fashion-mnist:0/6 --beta 100 -o pairs.html",
-        "report out/people --data table:people.csv -o people.html",
-    ),
-    train: (
-        "train digits:8 --beta 50 --out out/digits",
-        "train table:people.csv --target outcome --max-fpr 0.05",
-        "train folder:photos --image-size 96 --network resnet32 --set epochs=50",
-    ),
-    evaluate: (
-        "evaluate digits:8 --model out/digits --out out/again",
-        "evaluate table:people.csv --model out/people --tau 1 --min-tpr 0.9",
-    ),
-    predict: (
-        "predict new.csv --model out/people --calibrated --out answers.csv",
-        "predict photos more/1.jpg --model out/photos --max-fpr 0.01",
-    ),
-    embed: ("embed dogs-vs-cats --out features.npz", "train npz:features.npz --beta 100"),
-}
-for command, shown in EXAMPLES.items():
+EXAMPLES = """\
+compare digits:8 --beta 100
+compare table:people.csv --target outcome --methods ce,vs,lct
+compare folder:photos --embed efficientnet-lite0 --beta 100
+report out/demo -o report.html
+report pairs.db --task fashion-mnist:0/6 --beta 100 -o pairs.html
+report out/people --data table:people.csv -o people.html
+train digits:8 --beta 50 --out out/digits
+train table:people.csv --target outcome --max-fpr 0.05
+train folder:photos --image-size 96 --network resnet32 --set epochs=50
+train npz:features.npz --beta 100
+evaluate digits:8 --model out/digits --out out/again
+evaluate table:people.csv --model out/people --tau 1 --min-tpr 0.9
+predict new.csv --model out/people --calibrated --out answers.csv
+predict photos more/1.jpg --model out/photos --max-fpr 0.01
+embed dogs-vs-cats --out features.npz""".splitlines()
+for command in (compare, report, train, evaluate, predict, embed):
+    shown = [line for line in EXAMPLES if line.startswith(f"{command.__name__} ")]
     app.command(epilog=examples(*shown))(command)
 app.add_typer(sweep_app, name="sweep")
 app.add_typer(paper_app, name="paper")

@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from importlib import import_module
 from typing import Any
 
-from curvewise.base.errors import CurvewiseError, InputError
+from curvewise.base.errors import CurvewiseError, InputError, require
 from curvewise.base.machine import NUMERICS_VERSION, VERSION, processors
 from curvewise.sweep.executors import ONE_THREAD, Executor, Trial, answer_to
 
@@ -146,8 +146,7 @@ class RayCluster(Executor):
             if node["Alive"] and all(has.get(name, 0) >= n for name, n in self.needs.items()):
                 return
         wanted = " and ".join(f"{n:g} {name}" for name, n in self.needs.items() if n)
-        if not may_come:
-            raise InputError(f"a job must find {wanted} on this machine, got fewer")
+        require(may_come, f"a job must find {wanted} on this machine, got fewer")
         warnings.warn(f"jobs wait for a machine with {wanted} to join the cluster", stacklevel=2)
 
 

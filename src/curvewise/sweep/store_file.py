@@ -111,8 +111,7 @@ def connect(path: Path, *, readonly: bool) -> sqlite3.Connection:
     Raises `InputError` for what is not a whole store, before anything is touched.
     """
     if not path.exists():
-        if readonly:
-            raise InputError(f"there is no store {path}")
+        require(not readonly, f"there is no store {path}")
         _create(path)
     _require_store(path)
     writable = os.access(path, os.W_OK) and os.access(path.parent, os.W_OK)

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from curvewise.base.errors import InputError
+from curvewise.base.errors import require
 from curvewise.base.files import require_file, sha256
 from curvewise.data.feature_bank import FeatureBank, embedded
 from curvewise.data.registry import load_task
@@ -60,8 +60,7 @@ class Problems:
         task = self._thinned(run)
         if run.features.get("embed"):
             self._bank_of(run)  # a backbone that cannot be used is told before any work
-            if task.kind != "image":
-                raise InputError(f"embed needs images, got {task.name} with {task.kind}")
+            require(task.kind == "image", f"embed needs images, got {task.name} with {task.kind}")
         # Images go into an MLP as they are, pixel by pixel.
         flat = task.kind == "image" and run.network.get("name") == "mlp" and not run.features
         changes = (run.features, run.validation, run.seed, flat)
@@ -132,8 +131,8 @@ def as_features(parts: list[NDArray[Any]], *, pca: int | None) -> list[NDArray[n
         scale = flat[0].std(axis=0)
         scale[scale < 1e-6] = 1.0  # a constant column stays 0
         return [(part - mean) / scale for part in flat]
-    if pca > min(flat[0].shape):
-        raise InputError(f"pca must be at most {min(flat[0].shape)} here, got {pca}")
+    most = min(flat[0].shape)
+    require(pca <= most, f"pca must be at most {most} here, got {pca}")
     from sklearn.decomposition import PCA
 
     components = PCA(pca, svd_solver="covariance_eigh").fit(flat[0].astype(np.float64))
