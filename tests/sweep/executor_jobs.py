@@ -73,29 +73,32 @@ def by_key(ends: Iterable[Finished]) -> dict[int, Finished]:
     return found
 
 
-def is_running(number: int) -> bool:
-    """Return whether there is such a process, and not only what is left of it."""
-    try:
-        return Path(f"/proc/{number}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except (FileNotFoundError, ProcessLookupError):
-        return False
-
-
-def descendants(number: int) -> dict[int, str]:
-    """Return the processes that a process has started, and they in turn, with their names."""
-    parents: dict[int, tuple[int, str]] = {}
+def processes() -> dict[int, tuple[int, int, str]]:
+    """Return parent, group and name of each process, but of those of which only a rest is left."""
+    found = {}
     for path in Path("/proc").glob("[0-9]*/stat"):
         try:
             name, _, rest = path.read_text().partition("(")[2].rpartition(")")
             whole = path.with_name("cmdline").read_text()
         except (FileNotFoundError, ProcessLookupError):
             continue
-        parents[int(path.parent.name)] = int(rest.split()[1]), whole.rpartition("Agent")[1] or name
-    found: dict[int, str] = {}
-    above = {number}
+        state, parent, group = rest.split()[:3]
+        if state != "Z":
+            name = whole.rpartition("Agent")[1] or name
+            found[int(path.parent.name)] = int(parent), int(group), name
+    return found
+
+
+def is_running(number: int) -> bool:
+    return number in processes()
+
+
+def descendants(number: int) -> dict[int, str]:
+    """Return the processes that a process has started, and they in turn, with their names."""
+    known, found, above = processes(), {}, {number}
     while above:
-        above = {child for child, (parent, _) in parents.items() if parent in above}
-        found |= {child: parents[child][1] for child in above}
+        above = {child for child, (parent, _, _) in known.items() if parent in above}
+        found |= {child: known[child][2] for child in above}
     return found
 
 

@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
-from executor_jobs import descendants
+from executor_jobs import descendants, processes
 
 from curvewise.sweep import ray_cluster
 from curvewise.sweep.store import Store
@@ -60,8 +60,7 @@ def records(folder: Path) -> dict:
 
 def children(pid: int) -> list[int]:
     """The worker processes of a driver."""
-    found = subprocess.run(["pgrep", "-P", str(pid)], capture_output=True, text=True, check=False)
-    return [int(child) for child in found.stdout.split()]
+    return [number for number, (parent, _, _) in processes().items() if parent == pid]
 
 
 def ray_workers(pid: int) -> list[int]:

@@ -13,7 +13,7 @@ from typing import Any
 import executor_jobs as work
 import numpy as np
 import pytest
-from executor_jobs import Numbers, by_key, is_running, numbers
+from executor_jobs import Numbers, by_key, is_running, numbers, processes
 from hypothesis import given, settings
 from hypothesis.extra import numpy as of
 
@@ -96,15 +96,8 @@ class Driver:
 
     def group(self) -> list[int]:
         """Return the processes of the group that run, the driver aside."""
-        found = []
-        for path in Path("/proc").glob("[0-9]*/stat"):
-            try:
-                state, _, group = path.read_text().rpartition(")")[2].split()[:3]
-            except (FileNotFoundError, ProcessLookupError):
-                continue
-            if int(group) == self.process.pid and state != "Z":
-                found.append(int(path.parent.name))
-        return [number for number in found if number != self.process.pid]
+        own = self.process.pid
+        return [number for number, (_, group, _) in processes().items() if group == own != number]
 
 
 @pytest.mark.parametrize("job", ["sleep_long", "spin"])
