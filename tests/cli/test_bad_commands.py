@@ -124,7 +124,7 @@ report @/tiny.db --data digits:8 -> --data is for models
 report @/people --task digits:8 -> --task is for stores
 report @/tiny.db --task digits:8 -o @/parts -> --out must be a file, got the folder
 report @/tiny.db --task digits:8 -o @/good.csv -> is no report
-report @/scores.csv -> --target must be the column with the label of scores.csv, got none
+report @/scores.csv -> --target must be a column of scores.csv, got none; it has 
 report @/scores.csv --target outcom -> did you mean 'outcome'
 report @/scores.csv --target outcome --score agee -> did you mean 'age'
 report @/scores.csv --target outcome --score word -> must hold numbers in every row
@@ -132,7 +132,7 @@ report @/new.csv --target outcome -> --score must name a column of scores of new
 report @/scores.csv --target outcome --beta 3 -> --beta is for stores, got a table
 report @/estimator.safetensors -> needs --data table:FILE with rows that it has not seen
 report @/estimator.safetensors --data digits:8 -> curvewise.write_report
-report @/estimator.safetensors --data table:@/new.csv -> --target must be the column
+report @/estimator.safetensors --data table:@/new.csv -> --target must be a column of
 report @/estimator.safetensors --positive well -> --positive is for models of train
 report @/estimator.safetensors --score a -> --score is for tables, got a model
 sweep run nowhere.toml -> nowhere.toml

@@ -155,6 +155,14 @@ def binary_labels(
     return y, (rest[0] if len(rest) == 1 else f"not {wanted}", wanted)
 
 
+def require_column(option: str, column: str | None, table: pd.DataFrame, what: str) -> None:
+    """Raise `InputError` unless a table has the column that an option names."""
+    if column is None or column not in table.columns:
+        wrong = "none" if column is None else repr(column)
+        near = did_you_mean(column, table.columns) or f"; it has {listed(table.columns)}"
+        raise InputError(f"--{option} must be a column of {what}, got {wrong}{near}")
+
+
 def group_names(column: pd.Series) -> NDArray[np.str_]:
     """Return the group of each row as text; every row must have one."""
     codes, names = column_levels(column)

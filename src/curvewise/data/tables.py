@@ -4,7 +4,6 @@ import importlib.util
 import io
 import re
 import warnings
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +21,7 @@ from curvewise.data.reading import (
     listed,
     read_arrays,
     read_table,
+    require_column,
 )
 from curvewise.data.task import SourceOptions, Task, split_rows, split_task
 from curvewise.tables.columns import TableEncoder, column_kind
@@ -52,12 +52,9 @@ def table(argument: str, options: SourceOptions) -> Task:
 
 def frame_task(frame: pd.DataFrame, *, name: str, target: str, options: SourceOptions) -> Task:
     """Return the task of a DataFrame: target, groups, split, and the encoder of the rest."""
-    for option, column in (("target", target), ("group", options.group)):
-        if column is not None and column not in frame.columns:
-            raise InputError(
-                f"--{option} must be a column of {name}, got {column!r}"
-                f"{did_you_mean(column, frame.columns) or '; it has ' + listed(frame.columns)}"
-            )
+    require_column("target", target, frame, name)
+    if options.group is not None:
+        require_column("group", options.group, frame, name)
     require(
         options.group != target,
         f"--group must be another column than the target, got {target!r} for both",
@@ -97,11 +94,11 @@ def frame_task(frame: pd.DataFrame, *, name: str, target: str, options: SourceOp
     )
 
 
-def stored_encoder(details: Mapping[str, Any], record: Mapping[str, Any]) -> TableEncoder:
+def stored_encoder(details: dict[str, Any], record: dict[str, Any]) -> TableEncoder:
     """Return the encoder in a task's details, as a model keeps them with the task in its record."""
-    if "encoder" not in details:
-        task = record.get("task", "arrays")
-        raise InputError(f"this needs a model that was trained on a table, got one of {task}")
+    task = record.get("task", "arrays")
+    sentence = f"this needs a model that was trained on a table, got one of {task}"
+    require("encoder" in details, sentence)
     return TableEncoder.from_dict(details["encoder"])
 
 

@@ -11,8 +11,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from curvewise.base.errors import InputError, did_you_mean, require
-from curvewise.data.reading import group_names, labelled_rows, read_table
+from curvewise.base.errors import InputError, require
+from curvewise.data.reading import group_names, labelled_rows, read_table, require_column
 from curvewise.data.registry import SOURCES, load_task
 from curvewise.data.tables import stored_encoder
 from curvewise.data.task import SourceOptions, Task, arrays_digest, split_rows
@@ -152,16 +152,15 @@ def _table_part(
 ) -> MeasuredPart:
     """Return encoded features and labels of a table: its test part by seed, or all of its rows."""
     encoder, kept = stored_encoder(model.preprocessing, model.record), model.preprocessing
-    column = target or str(kept.get("target"))
-    frame, y, _ = labelled_table(file, column, model.class_names[1])
-    group = kept.get("group")
+    frame, y, _ = labelled_table(file, target or kept["target"], model.class_names[1])
+    group = kept["group"]
     if all_rows and group is not None and (group not in frame or frame[group].isna().any()):
         group = None  # they are not split
-    if group is not None and group not in frame:
-        near = did_you_mean(group, frame.columns)
-        raise InputError(f"--group must be a column of {file.name}, got {group!r}{near}")
+    groups = None
+    if group is not None:
+        require_column("group", group, frame, file.name)
+        groups = group_names(frame[group])
     x = encoder.transform(frame)
-    groups = None if group is None else group_names(frame[group])
     digest, trained_on = model.record.get("test_digest"), False  # None: not known
     # Training by the model's seed would have tested on the same rows; few were never split.
     with suppress(InputError), warnings.catch_warnings(action="ignore"):
@@ -189,10 +188,8 @@ def labelled_table(
 ) -> tuple[pd.DataFrame, NDArray[np.int64], tuple[str, str]]:
     """Return the rows of a table that have a label, labels (n,) and class names."""
     frame = read_table(file)
-    if target is None or target not in frame.columns:
-        got = "none" if target is None else f"{target!r}{did_you_mean(target, frame.columns)}"
-        raise InputError(f"--target must be the column with the label of {file.name}, got {got}")
-    return labelled_rows(frame, target, positive)
+    require_column("target", target, frame, file.name)
+    return labelled_rows(frame, str(target), positive)
 
 
 class LabelledScores(NamedTuple):
@@ -218,9 +215,7 @@ def scores_in_table(
         )
     scores = {}
     for name in chosen:
-        if name not in frame:
-            near = did_you_mean(name, frame.columns)
-            raise InputError(f"--score must be a column of {table.name}, got {name!r}{near}")
+        require_column("score", name, frame, table.name)
         scores[name] = pd.to_numeric(frame[name], errors="coerce").to_numpy(np.float64)
         finite = np.isfinite(scores[name]).all()
         require(finite, f"{name!r} of {table.name} must hold numbers in every row")

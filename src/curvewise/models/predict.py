@@ -96,12 +96,22 @@ def predict(
     Returns a summary, ready for JSON.
     """
     scorer = Scorer(load_model(model_file), **settings)
-    if [path.suffix.lower() for path in inputs] == [".npz"]:
+    model, names = scorer.model, ", ".join(map(str, inputs)) or "none"
+    arrays = [path.suffix.lower() for path in inputs] == [".npz"]
+    if "encoder" in model.preprocessing:
+        fits = len(inputs) == 1 and inputs[0].is_file() and not arrays
+        require(fits, f"this model predicts one CSV, TSV or Parquet file, got {names}")
+        frame = score_table(scorer, inputs[0])
+    elif arrays:
         frame = score_arrays(scorer, inputs[0])
-    elif len(scorer.model.spec.in_shape) == 3:
+    elif len(model.spec.in_shape) == 3:
         frame = score_images(scorer, find_images(inputs), progress)
     else:
-        frame = score_table(scorer, inputs)
+        raise InputError(
+            f"this model takes {model.spec.in_shape[0]} numbers a sample, as "
+            f"{model.record.get('task', 'arrays')} has them: give an .npz file with them as the "
+            f"array x (for images, features by curvewise embed), got {names}"
+        )
     out.parent.mkdir(parents=True, exist_ok=True)
     with whole_file(out) as unfinished:
         frame.to_csv(unfinished, index=False)
@@ -115,20 +125,10 @@ def predict(
     return summary | ({"unreadable": int((frame["note"] != "").sum())} if "note" in frame else {})
 
 
-def score_table(scorer: Scorer, inputs: Sequence[Path]) -> pd.DataFrame:
-    """Return score, positive, class and perhaps probability of each row of one table."""
-    if "encoder" not in scorer.model.preprocessing:
-        count, task = scorer.model.spec.in_shape[0], scorer.model.record.get("task", "arrays")
-        raise InputError(
-            f"this model takes {count} numbers a sample, as {task} has them: give an .npz file "
-            "with them as the array x (for images, features by curvewise embed), got "
-            f"{', '.join(map(str, inputs))}"
-        )
+def score_table(scorer: Scorer, file: Path) -> pd.DataFrame:
+    """Return score, positive, class and perhaps probability of each row of a table."""
     encoder = stored_encoder(scorer.model.preprocessing, scorer.model.record)
-    if len(inputs) != 1 or not inputs[0].is_file():
-        names = ", ".join(map(str, inputs)) or "none"
-        raise InputError(f"this model predicts one CSV, TSV or Parquet file, got {names}")
-    table = read_table(inputs[0])
+    table = read_table(file)
     features = encoder.transform(table)
     encoder.warn_of_unknown_levels(table)
     return scorer.columns(features)
@@ -136,8 +136,6 @@ def score_table(scorer: Scorer, inputs: Sequence[Path]) -> pd.DataFrame:
 
 def score_arrays(scorer: Scorer, file: Path) -> pd.DataFrame:
     """Return row (from 0) and the columns of the scorer for the array x, or x_test, of a file."""
-    if "encoder" in scorer.model.preprocessing:
-        raise InputError(f"this model predicts one CSV, TSV or Parquet file, got {file}")
     samples, shape = read_samples(file), tuple(scorer.model.spec.in_shape)
     if samples.shape[1:] != shape:
         raise InputError(

@@ -73,35 +73,27 @@ def train(
     operating point that `rule` chooses on what it was tested on. With `validation`, that is this
     fraction of the training part instead.
     """
-    images = recipe.augment == "none" or task.kind == "image"
-    require(images, f"augment = {recipe.augment} needs images, got {task.name}")
+    fits = recipe.augment == "none" or task.kind == "image"
+    require(fits, f"augment = {recipe.augment} needs images, got {task.name}")
     if rule:  # before the training, not after it
         require_rule(**rule)
     test_digest = task.test_digest
     if validation is not None:
         task = task.with_validation(validation, seed=seed or 0)
     name = network or ("mlp" if task.kind == "features" else "small-cnn")
-    shape = tuple(task.x_train.shape[1:])
-    spec = NetworkSpec(name, shape, len(task.class_names), network_options or {})
+    shape, n_classes = task.x_train.shape[1:], len(task.class_names)
+    spec = NetworkSpec(name, shape, n_classes, network_options or {})
     body, untouched, published = spec.start(recipe.seed_weights, weights)
     scale = published or task.normalization()
-    identity = {  # what a resumed run must have in common with its beginning, besides the recipe
-        "data": task.fingerprint,
-        "network": [spec.name, list(spec.in_shape), spec.n_classes, spec.options],
-        "objective": describe_objective(objective),
-    }
+    identity = _identity(task, spec, objective)
     last_kept = time.monotonic()
-
-    def keep(state: TrainingState) -> None:
-        write_json(folder / RUN, identity)
-        save_state(state, folder / STATE)
 
     def step(progress: Progress) -> None:
         nonlocal last_kept
         if on_progress is not None:
             on_progress(progress)
         if time.monotonic() - last_kept > 60 * save_minutes:
-            keep(progress.state())
+            _keep(folder, identity, progress.state())
             last_kept = time.monotonic()
 
     with _made(folder):
@@ -116,7 +108,7 @@ def train(
             on_progress=step,
         )
     if not fitted.finished:
-        keep(fitted.state)
+        _keep(folder, identity, fitted.state)
         return Outcome(fitted.steps)
     model = Model(
         network=fitted.network,
@@ -127,8 +119,7 @@ def train(
         class_counts=fitted.class_counts,
         normalization=scale,
         preprocessing=task.details,
-        record=_record(task, fitted)
-        | {"not_loaded": untouched, "seed": seed, "test_digest": test_digest}
+        record=_record(task, fitted, not_loaded=untouched, seed=seed, test_digest=test_digest)
         | {"measured_on": "test part" if validation is None else "validation part"},
     )
     test = evaluate(model, task.x_test, task.y_test, rule=rule)
@@ -140,7 +131,7 @@ def train(
     return Outcome(fitted.steps, model, test)
 
 
-def _record(task: Task, fitted: Fitted) -> dict[str, Any]:
+def _record(task: Task, fitted: Fitted, **more: Any) -> dict[str, Any]:
     return {
         "task": task.name,
         "data_fingerprint": task.fingerprint,
@@ -151,7 +142,22 @@ def _record(task: Task, fitted: Fitted) -> dict[str, Any]:
         "compiled": fitted.compiled,
         "date": f"{date.today()}",
         "versions": versions(),
+        **more,
     }
+
+
+def _identity(task: Task, spec: NetworkSpec, objective: Objective) -> dict[str, Any]:
+    """Return what a resumed run must have in common with its beginning, besides the recipe."""
+    return {
+        "data": task.fingerprint,
+        "network": [spec.name, list(spec.in_shape), spec.n_classes, spec.options],
+        "objective": describe_objective(objective),
+    }
+
+
+def _keep(folder: Path, identity: dict[str, Any], state: TrainingState) -> None:
+    write_json(folder / RUN, identity)
+    save_state(state, folder / STATE)
 
 
 @contextmanager
