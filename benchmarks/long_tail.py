@@ -29,7 +29,7 @@ from sklearn.model_selection import train_test_split
 
 import curvewise as cw
 from _measure import Result, main
-from curvewise.data.fashion import read_fashion_mnist
+from curvewise.data.fashion import fashion_mnist_files, read_part
 from curvewise.data.task import SourceOptions
 from curvewise.estimator.fitting import Settings
 from curvewise.estimator.inputs import TableInputs
@@ -57,8 +57,7 @@ def digits(seed: int) -> Arrays:
 
 
 def fashion(seed: int) -> Arrays:
-    read = read_fashion_mnist(SourceOptions())
-    (x, y), (x_test, y_test) = read["train"], read["test"]
+    (x, y), (x_test, y_test) = (read_part(*files) for files in fashion_mnist_files(SourceOptions()))
     flat, flat_test = x.reshape(len(x), -1) / 255.0, x_test.reshape(len(x_test), -1) / 255.0
     rows = cw.subsample_long_tail(y.astype(int), 100, seed=seed)
     pca = PCA(64, random_state=seed).fit(flat[rows])

@@ -124,7 +124,7 @@ report @/tiny.db --data digits:8 -> --data is for models
 report @/people --task digits:8 -> --task is for stores
 report @/tiny.db --task digits:8 -o @/parts -> --out must be a file, got the folder
 report @/tiny.db --task digits:8 -o @/good.csv -> is no report
-report @/scores.csv -> --target must be a column of scores.csv, got none; it has 
+report @/scores.csv -> --target must be a column of scores.csv, got none; it has
 report @/scores.csv --target outcom -> did you mean 'outcome'
 report @/scores.csv --target outcome --score agee -> did you mean 'age'
 report @/scores.csv --target outcome --score word -> must hold numbers in every row

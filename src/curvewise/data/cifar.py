@@ -45,8 +45,7 @@ class Edition:
     train: tuple[str, ...]
     test: str
     meta: str
-    label_key: str
-    names_key: str
+    prefix: str  # of the keys of labels and of their names
     groups: Mapping[str, tuple[str, ...]]
     complete: tuple[int, int]  # samples a class in the training and the test part
     mean: tuple[float, float, float]  # of the training pixels, on the scale 0 to 1
@@ -61,8 +60,7 @@ CIFAR10 = Edition(
     train=tuple(f"data_batch_{number}" for number in range(1, 6)),
     test="test_batch",
     meta="batches.meta",
-    label_key="labels",
-    names_key="label_names",
+    prefix="",
     groups={"animal": ANIMALS, "vehicle": VEHICLES},
     complete=(5000, 1000),
     mean=(0.4914, 0.4822, 0.4465),
@@ -76,8 +74,7 @@ CIFAR100 = Edition(
     train=("train",),
     test="test",
     meta="meta",
-    label_key="fine_labels",
-    names_key="fine_label_names",
+    prefix="fine_",
     groups={"furniture": FURNITURE, "electronics": ELECTRONICS},
     complete=(500, 100),
     mean=(0.5071, 0.4865, 0.4409),
@@ -116,7 +113,7 @@ cifar10_files, cifar100_files = partial(_place, CIFAR10), partial(_place, CIFAR1
 
 def _task(edition: Edition, argument: str, place: Path) -> Task:
     files = _read(edition, place)
-    names = files[edition.meta].get(edition.names_key, [])
+    names = files[edition.meta].get(f"{edition.prefix}label_names", [])
     require(
         isinstance(names, list) and len(names) >= 2,
         f"{edition.meta} of {edition.title} must list its classes, got {names!r}",
@@ -162,8 +159,8 @@ def _read(edition: Edition, place: Path) -> dict[str, dict[str, Any]]:
 
 def _labelled(edition: Edition, file: str, content: dict[str, Any], n_classes: int) -> Labelled:
     """Return the images (n, 3, 32, 32) and labels (n,) of one file."""
-    name = f"{file} of {edition.title}"
-    images, labels = content.get("data"), content.get(edition.label_key)
+    name, key = f"{file} of {edition.title}", f"{edition.prefix}labels"
+    images, labels = content.get("data"), content.get(key)
     labels = labels if isinstance(labels, list) else []
     if not isinstance(images, np.ndarray) or images.shape[1:] != (3072,):
         got = getattr(images, "shape", type(images).__name__)
@@ -171,7 +168,7 @@ def _labelled(edition: Edition, file: str, content: dict[str, Any], n_classes: i
     wrong = [label for label in labels if label not in range(n_classes)]
     require(
         len(labels) == len(images) and not wrong,
-        f"{name} must hold '{edition.label_key}' as a list of {len(images)} numbers from 0 to "
+        f"{name} must hold '{key}' as a list of {len(images)} numbers from 0 to "
         f"{n_classes - 1}, got {repr(wrong[0]) if wrong else len(labels)}",
     )
     return images.reshape(-1, 3, 32, 32), np.array(labels, dtype=np.int64)

@@ -10,10 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from curvewise.base.errors import InputError, require
-from curvewise.data.pairs import pair_name, pair_task, parse_pair
+from curvewise.data.pairs import Labelled, pair_name, pair_task, parse_pair
 from curvewise.data.task import SourceOptions, Task
-
-Arrays = tuple[NDArray[np.uint8], NDArray[np.uint8]]  # images (n, 28, 28), labels (n,)
 
 DEBIAN_FOLDER = Path("/usr/share/datasets/fashion-mnist")  # of the package dataset-fashion-mnist
 PAGE = "https://github.com/zalandoresearch/fashion-mnist"
@@ -21,7 +19,7 @@ NAMES = (
     *("t-shirt", "trouser", "pullover", "dress", "coat"),
     *("sandal", "shirt", "sneaker", "bag", "ankle-boot"),
 )
-BEGINNINGS = {"train": "train", "test": "t10k"}  # of the names of files
+BEGINNINGS = ("train", "t10k")  # of the names of files
 ENDINGS = ("images-idx3-ubyte", "labels-idx1-ubyte")
 MOST_BYTES = 2**28  # five times the largest of these files
 UNSIGNED_BYTE = 8  # the idx format's code of the only type that these files use
@@ -34,7 +32,7 @@ def fashion_mnist(argument: str, options: SourceOptions) -> Task:
     `FashionMNIST/raw` under it, and where Debian's package `dataset-fashion-mnist` puts them.
     """
     pair = parse_pair("fashion-mnist", argument, NAMES)
-    train, test = ((images[:, None], y) for images, y in read_fashion_mnist(options).values())
+    train, test = (read_part(*files) for files in fashion_mnist_files(options))
     return pair_task(
         f"fashion-mnist:{pair_name(pair)}",
         pair,
@@ -45,33 +43,26 @@ def fashion_mnist(argument: str, options: SourceOptions) -> Task:
     )
 
 
-def read_fashion_mnist(options: SourceOptions) -> dict[str, Arrays]:
-    """Return images (n, 28, 28) and labels 0 .. 9 (n,) of "train" and "test", all ten classes."""
-    parts = {}
-    for part, files in fashion_mnist_files(options).items():
-        images, labels = (
-            _read_once(file, ndim, file.stat().st_mtime_ns)
-            for file, ndim in zip(files, (3, 1), strict=True)
-        )
-        require(
-            len(images) == len(labels) and images.shape[1:] == (28, 28),
-            f"{files[0]} must hold 28 x 28 images for the {len(labels)} labels of "
-            f"{files[1].name}, got shape {images.shape}",
-        )
-        parts[part] = (images, labels)
-    return parts
+def read_part(image_file: Path, label_file: Path) -> Labelled:
+    """Return images (n, 1, 28, 28) and labels 0 .. 9 (n,) of two files."""
+    images = _read_once(image_file, 3, image_file.stat().st_mtime_ns)
+    labels = _read_once(label_file, 1, label_file.stat().st_mtime_ns)
+    require(
+        len(images) == len(labels) and images.shape[1:] == (28, 28),
+        f"{image_file} must hold 28 x 28 images for the {len(labels)} labels of "
+        f"{label_file.name}, got shape {images.shape}",
+    )
+    return images[:, None], labels
 
 
-def fashion_mnist_files(options: SourceOptions) -> dict[str, list[Path]]:
+def fashion_mnist_files(options: SourceOptions) -> list[list[Path]]:
     """Return the files of images and of labels of each part, or raise with how to get them."""
     base = options.data_folder
     folders = [base, base / "fashion-mnist", base / "FashionMNIST" / "raw", DEBIAN_FOLDER]
     for folder in folders:
-        files = {
-            part: [_packed_or_not(folder / f"{beginning}-{ending}") for ending in ENDINGS]
-            for part, beginning in BEGINNINGS.items()
-        }
-        if all(file.is_file() for both in files.values() for file in both):
+        plain = [[folder / f"{part}-{ending}" for ending in ENDINGS] for part in BEGINNINGS]
+        files = [[_packed_or_not(file) for file in both] for both in plain]
+        if all(file.is_file() for both in files for file in both):
             return files
     raise InputError(
         f"fashion-mnist needs its four idx files (train-{ENDINGS[0]}.gz and so on) in one of "

@@ -12,6 +12,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
+from functools import cached_property
 from hashlib import blake2b
 from itertools import chain
 from pathlib import Path
@@ -98,7 +99,6 @@ class FeatureBank:
         self.folder = Path(folder) / f"features-{backbone}{'' if size is None else f'-{size}'}"
         self.backbone, self.size = backbone, size
         self.device = choose_device("auto")
-        self._networks: dict[int, Any] = {}  # by channels
 
     def features(
         self, images: NDArray[Any], *, name: str, progress: Progress | None = None
@@ -110,8 +110,8 @@ class FeatureBank:
         `progress(f"embedding {name}", done, n)` is called after each chunk.
         """
         require(
-            images.dtype == np.uint8 and images.ndim == 4 and len(images) != 0,
-            f"images must be uint8 of shape (n, C, H, W), one or more, got {images.dtype} of "
+            images.dtype == np.uint8 and images.shape[1:2] == (3,) and len(images) != 0,
+            f"images must be uint8 of shape (n, 3, H, W), one or more, got {images.dtype} of "
             f"shape {images.shape}",
         )
         left: dict[bytes, list[int]] = {}  # rows of every image whose features are to be found
@@ -147,10 +147,9 @@ class FeatureBank:
 
     @torch.no_grad()
     def _embedded(self, images: NDArray[np.uint8]) -> NDArray[np.float32]:
-        network = self._network(images.shape[1])
         # Rounding depends on the size of a batch, not on who else is in it: fill it up.
         full = np.resize(images, (BATCH, *images.shape[1:]))
-        statistics = input_statistics(network)
+        statistics = input_statistics(self._network)
         assert statistics is not None
         factor, shift = pixel_scale(statistics, self.device)
         pixels = torch.as_tensor(full).to(self.device)
@@ -159,15 +158,13 @@ class FeatureBank:
                 pixels.float(), (self.size, self.size), mode="bilinear", antialias=True
             )
         scaled = torch.addcmul(shift, pixels.float(), factor)
-        features: NDArray[np.float32] = network.features(scaled).cpu().numpy()
+        features: NDArray[np.float32] = self._network.features(scaled).cpu().numpy()
         return features[: len(images)]
 
-    def _network(self, channels: int) -> Any:
-        if channels not in self._networks:
-            side = self.size or 224
-            network = build_network(self.backbone, in_shape=(channels, side, side))
-            self._networks[channels] = network.eval().to(self.device)
-        return self._networks[channels]
+    @cached_property
+    def _network(self) -> Any:
+        side = self.size or 224
+        return build_network(self.backbone, in_shape=(3, side, side)).eval().to(self.device)
 
     def _read(self, file: Path) -> Block | None:
         """Return a chunk; None if it is damaged, which is told, or was removed meanwhile."""
