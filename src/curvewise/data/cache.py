@@ -111,11 +111,12 @@ def cached_images(
             with suppress(OSError):  # the process that wrote it has ended
                 if time.time() - left.stat().st_mtime > ABANDONED:
                     left.unlink()
-        found: list[tuple[int, str, str]] = []
-        pieces = _decoded(files, size, label, progress, found)
+        broken: Broken = {}
+        pieces = _decoded(files, size, label, progress, broken)
         try:
             write_rows(folder / "images.npy", pieces, (len(files), 3, size, size), np.uint8)
-            write_json(folder / INDEX, {"files": len(files), "size": size, "broken": found})
+            rows = [(row, *reason) for row, reason in broken.items()]
+            write_json(folder / INDEX, {"files": len(files), "size": size, "broken": rows})
         finally:
             with suppress(OSError):  # it goes if it is empty
                 folder.rmdir()
@@ -139,18 +140,14 @@ def _digest(files: Sequence[Path], size: int) -> str:
 
 
 def _decoded(
-    files: Sequence[Path],
-    size: int,
-    label: str,
-    progress: Progress | None,
-    broken: list[tuple[int, str, str]],
+    files: Sequence[Path], size: int, label: str, progress: Progress | None, broken: Broken
 ) -> Iterator[NDArray[np.uint8]]:
     """Yield the pixels of the readable files, batch by batch; note the others in `broken`."""
     done = 0
     for pixels, reasons in decoded_batches(files, (3, size, size)):
-        broken += [(row, str(files[row]), why) for row, why in enumerate(reasons, done) if why]
+        broken |= {row: (str(files[row]), why) for row, why in enumerate(reasons, done) if why}
         if len(broken) > MOST_BROKEN * len(files):
-            text = broken_text([(path, reason) for _, path, reason in broken], len(files))
+            text = broken_text([*broken.values()], len(files))
             raise InputError(f"at most 1 % of the images of {label} may be unreadable, got {text}")
         yield pixels
         done += len(reasons)

@@ -32,7 +32,15 @@ def folder(argument: str, options: SourceOptions) -> Task:
     """
     base = options.find("folder:PATH", argument, "folder").resolve()
     by_class = _images_by_class(base)
-    positive = _positive(base, {name: len(files) for name, files in by_class.items()}, options)
+    if options.positive is not None:
+        positive = require_choice("--positive", options.positive, by_class)
+    else:
+        require(
+            len(by_class) == 2,
+            f"{base} has {len(by_class)} classes, so the positive one must be named by --positive, "
+            f"one of {', '.join(by_class)}, got none",
+        )
+        positive = min(reversed(by_class), key=lambda name: len(by_class[name]))  # equal: the last
     others = [name for name in by_class if name != positive]
     table = pd.DataFrame(
         [(file, int(name == positive)) for name, files in by_class.items() for file in files],
@@ -68,17 +76,6 @@ def _images_by_class(base: Path) -> dict[str, list[Path]]:
     return by_class
 
 
-def _positive(base: Path, counts: dict[str, int], options: SourceOptions) -> str:
-    if options.positive is not None:
-        return require_choice("--positive", options.positive, counts)
-    require(
-        len(counts) == 2,
-        f"{base} has {len(counts)} classes, so the positive one must be named by --positive, "
-        f"one of {', '.join(counts)}, got none",
-    )
-    return min(reversed(counts), key=lambda name: counts[name])  # of equal ones the last
-
-
 def dogs_vs_cats(_: str, options: SourceOptions) -> Task:
     """Return Kaggle's Dogs vs. Cats from `train/cat.N.jpg` and `train/dog.N.jpg`; dog is class 1.
 
@@ -87,19 +84,19 @@ def dogs_vs_cats(_: str, options: SourceOptions) -> Task:
     files = dogs_vs_cats_files(options)
     labels = np.array([int(file.name.startswith("dog")) for file in files], np.int64)
     classes = [np.flatnonzero(labels == label) for label in (0, 1)]
-    deviations = []
-    for label, kind in enumerate(("cat", "dog")):
-        rows = classes[label]
+    counts = {kind: f"{len(rows):,}" for kind, rows in zip(("cat", "dog"), classes, strict=True)}
+    for label, rows in enumerate(classes):
         require(
             len(rows) > VALIDATION_SAMPLES,
             f"each class must have more than the {VALIDATION_SAMPLES:,} samples of the test part, "
             f"got {len(rows):,} of class {label}",
         )
-        if len(rows) != DOGS_COMPLETE:
-            deviations.append(
-                f"there are {len(rows):,} {kind} images here, the complete source has "
-                f"{DOGS_COMPLETE:,}"
-            )
+    whole = f"{DOGS_COMPLETE:,}"
+    deviations = [
+        f"there are {count} {kind} images here, the complete source has {whole}"
+        for kind, count in counts.items()
+        if count != whole
+    ]
     test = drawn_rows(classes, [VALIDATION_SAMPLES] * 2, options.seed)
     table = pd.DataFrame({"file": files, "label": labels})
     return image_task(

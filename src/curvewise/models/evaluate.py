@@ -117,11 +117,8 @@ def measured_part(
     if sized and options.get("image_size") is None:
         options["image_size"] = model.preprocessing.get("image_size")
     task = load_task(source, **options)
-    shape = task.x_test.shape[1:]
-    if shape != model.spec.in_shape:
-        raise InputError(
-            f"this model takes samples of shape {model.spec.in_shape}, got {shape} from {source}"
-        )
+    got, wanted = task.x_test.shape[1:], model.spec.in_shape
+    require(got == wanted, f"this model takes samples of shape {wanted}, got {got} from {source}")
     if task.class_names != model.class_names:
         warnings.warn(
             f"the model tells {model.class_names} apart, the classes here are {task.class_names}",
@@ -208,11 +205,9 @@ def scores_in_table(
     frame, y, names = labelled_table(table, target, positive)
     frame = frame.drop(columns=str(target))
     chosen = list(columns) or [name for name in SCORES if name in frame]
-    if not chosen:
-        raise InputError(
-            f"--score must name a column of scores of {table.name}, got none and there is no "
-            f"{' or '.join(SCORES)}"
-        )
+    usual = " or ".join(SCORES)
+    sentence = f"--score must name a column of scores of {table.name}, got none and there is no"
+    require(chosen, f"{sentence} {usual}")
     scores = {}
     for name in chosen:
         require_column("score", name, frame, table.name)

@@ -137,10 +137,8 @@ def score_table(scorer: Scorer, file: Path) -> pd.DataFrame:
 def score_arrays(scorer: Scorer, file: Path) -> pd.DataFrame:
     """Return row (from 0) and the columns of the scorer for the array x, or x_test, of a file."""
     samples, shape = read_samples(file), tuple(scorer.model.spec.in_shape)
-    if samples.shape[1:] != shape:
-        raise InputError(
-            f"this model takes samples of shape {shape}, got {samples.shape[1:]} in {file}"
-        )
+    sentence = f"this model takes samples of shape {shape}, got {samples.shape[1:]} in {file}"
+    require(samples.shape[1:] == shape, sentence)
     frame = scorer.columns(samples)
     frame.insert(0, "row", np.arange(len(frame)))
     return frame
@@ -163,12 +161,10 @@ def score_images(
         if progress is not None:
             progress("scoring images", len(notes), len(files))
     broken = [(str(file), note) for file, note in zip(files, notes, strict=True) if note]
-    if not parts:
-        raise InputError(
-            f"one image or more must be readable, got {broken_text(broken, len(files))}"
-        )
+    text = broken_text(broken, len(files))
+    require(parts, f"one image or more must be readable, got {text}")
     if broken:
-        warnings.warn(f"{broken_text(broken, len(files))}; no score for these", stacklevel=2)
+        warnings.warn(f"{text}; no score for these", stacklevel=2)
     frame = pd.concat(parts).reindex(range(len(files)))
     frame["positive"] = frame["positive"].astype("Int64")  # so that a gap makes no 1 a 1.0
     frame.insert(0, "path", [str(file) for file in files])
@@ -228,8 +224,8 @@ def _own_level(model: Model, lams: torch.Tensor) -> int | None:
     if point is None:
         return None
     at = torch.tensor([float(point["lambda"][name]) for name in model.objective.drawn])
-    same = [k for k, lam in enumerate(lams) if torch.allclose(lam.cpu(), at.to(lam), atol=1e-5)]
-    return same[0] if same else None
+    same = (k for k, lam in enumerate(lams) if torch.allclose(lam.cpu(), at.to(lam), atol=1e-5))
+    return next(same, None)
 
 
 def _corrected(
