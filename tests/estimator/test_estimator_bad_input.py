@@ -5,7 +5,6 @@ import pandas as pd
 import pytest
 import torch
 from sklearn.exceptions import DataConversionWarning, NotFittedError
-from sklearn.preprocessing import StandardScaler
 from torch import nn
 
 import curvewise as cw
@@ -120,10 +119,10 @@ def test_what_cannot_be_used_is_refused(handed, words):
         assert isinstance(caught.value, InputError)
 
 
-@pytest.mark.parametrize("omega", [0, 1.0])
-def test_a_loss_must_weigh_both_classes(omega):
-    with pytest.raises(InputError, match="omega must lie strictly between 0 and 1, got"):
-        cw.VSClassifier(omega=omega, n_members=1).fit(X, Y)
+def test_a_loss_must_weigh_both_classes():
+    for omega in (0, 1.0):
+        with pytest.raises(InputError, match="omega must lie strictly between 0 and 1, got"):
+            cw.VSClassifier(omega=omega, n_members=1).fit(X, Y)
 
 
 def twice(values):
@@ -171,15 +170,6 @@ def test_one_row_of_a_class_is_fitted_and_its_probabilities_are_warned_of():
     assert estimator.ensemble_.trees is None  # nothing is left to judge them by
 
 
-def test_what_cannot_be_saved(tmp_path):
-    for other in (StandardScaler(), 3):
-        with pytest.raises(InputError, match="save takes a Model, an LCTClassifier or a VSClass"):
-            cw.save(other, tmp_path / "file")
-    with pytest.raises(InputError, match="a model is written to a file, got the folder"):
-        cw.save(fit(X), tmp_path)
-    assert list(tmp_path.iterdir()) == []
-
-
 PREDICTED = {
     "fewer columns": (X, X[:, :2], ValueError, "X has 2 features, but LCTClassifier is expecting"),
     "other order": (TABLE, TABLE[["b", "a", "c"]], ValueError, "must be in the same order"),
@@ -191,18 +181,14 @@ PREDICTED = {
 }
 
 
-@pytest.mark.parametrize("case", PREDICTED)
-def test_rows_to_score_that_cannot_be(case):
-    train, new, error, words = PREDICTED[case]
-    with pytest.raises(error, match=words):
-        fit(train).predict(new)
-
-
-def test_images_to_score_that_cannot_be():
-    estimator = fit(IMAGES, RARE)
+def test_rows_to_score_that_cannot_be():
+    of_table, of_array, of_images = fit(TABLE), fit(X), fit(IMAGES, RARE)
+    for train, new, error, words in PREDICTED.values():
+        with pytest.raises(error, match=words):
+            (of_table if train is TABLE else of_array).predict(new)
     for other in (IMAGES[:, :6], IMAGES[:, :, :6], IMAGES[:, :, 0, 0]):
         with pytest.raises(InputError, match=r"X must have shape \(n, 8, 8, 1\), got"):
-            estimator.predict(other)
+            of_images.predict(other)
 
 
 LABELS = {
@@ -214,23 +200,18 @@ LABELS = {
 }
 
 
-@pytest.mark.parametrize("labels", LABELS.values(), ids=LABELS)
-def test_labels_of_any_type(labels):
-    estimator, plain = fit(y=labels, trees=0), fit(trees=0)
-    given = np.asarray(labels)
-    assert list(estimator.classes_) == sorted(set(given.tolist()))
-    assert estimator.positive_class_ == given[Y == 1][0]
-    rare = list(estimator.classes_).index(estimator.positive_class_)
-    np.testing.assert_allclose(
-        estimator.predict_proba(X)[:, rare], plain.predict_proba(X)[:, 1], atol=0.2
-    )
-    assert set(estimator.predict(X)) <= set(given.tolist())
-
-
-def test_a_column_of_labels_is_taken_with_a_warning():
+def test_labels_of_any_type():
+    plain = fit(trees=0).predict_proba(X)
+    for labels in LABELS.values():
+        estimator, given = fit(y=labels, trees=0), np.asarray(labels)
+        assert list(estimator.classes_) == sorted(set(given.tolist()))
+        assert estimator.positive_class_ == given[Y == 1][0]
+        rare = list(estimator.classes_).index(estimator.positive_class_)
+        np.testing.assert_allclose(estimator.predict_proba(X)[:, rare], plain[:, 1], atol=0.2)
+        assert set(estimator.predict(X)) <= set(given.tolist())
     with pytest.warns(DataConversionWarning, match="column-vector y"):
-        estimator = fit(y=Y[:, None])
-    assert np.array_equal(estimator.predict_proba(X), fit().predict_proba(X))
+        column = fit(y=Y[:, None], trees=0)
+    assert np.array_equal(column.predict_proba(X), plain)
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.preprocessing import StandardScaler
 
 import curvewise as cw
 from curvewise.base.errors import InputError
@@ -46,14 +47,25 @@ def test_a_loaded_estimator_says_the_same(estimator, tmp_path):
     np.testing.assert_array_equal(loaded.predict_proba(TABLE), estimator.predict_proba(TABLE))
 
 
-def test_what_cannot_be_saved_or_loaded_is_one_sentence(tmp_path):
-    with pytest.raises(InputError, match="must be fitted before it is saved"):
-        cw.save(cw.LCTClassifier(), tmp_path / "model.safetensors")
-    own = cw.LCTClassifier(
-        **SMALL, network=lambda shape, c: cw.build_network("mlp", in_shape=shape)
-    )
-    with pytest.raises(InputError, match="pickle it instead"):
-        cw.save(own.fit(TABLE, RARE), tmp_path / "model.safetensors")
+def test_a_file_that_could_not_be_loaded_is_not_written(tmp_path):
+    def own(shape, n_classes):
+        return cw.build_network("mlp", in_shape=shape)
+
+    made = cw.LCTClassifier(**SMALL).fit(TABLE, RARE).set_params(hidden=(9,))
+    days = np.array(["2020-01-01", "2021-01-01"], "datetime64[ns]")[(RARE == "sick").astype(int)]
+    for estimator, words in (
+        (cw.LCTClassifier(), "must be fitted before it is saved"),
+        (cw.LCTClassifier(**SMALL, network=own).fit(TABLE, RARE), "pickle it instead"),
+        (made, "hidden and tau_range must be those of fit"),
+        (cw.LCTClassifier(**SMALL).fit(TABLE, days), "labels must be numbers or text"),
+    ):
+        with pytest.raises(InputError, match=words):
+            cw.save(estimator, tmp_path / "model.safetensors")
+    for other in (StandardScaler(), 3):
+        with pytest.raises(InputError, match="save takes a Model, an LCTClassifier or a VSClass"):
+            cw.save(other, tmp_path / "file")
+    with pytest.raises(InputError, match="a model is written to a file, got the folder"):
+        cw.save(made.set_params(hidden=(8,)), tmp_path)
     assert not list(tmp_path.iterdir())
 
 
@@ -64,13 +76,3 @@ def test_parameters_of_numpy_are_saved_as_numbers(tmp_path):
     again = cw.load(cw.save(made, tmp_path / "model.safetensors"))
     assert np.array_equal(again.predict_proba(TABLE), made.predict_proba(TABLE))
     assert (again.trees, again.random_state) == (10, 0)
-
-
-def test_a_file_that_could_not_be_loaded_is_not_written(tmp_path):
-    made = cw.LCTClassifier(**SMALL).fit(TABLE, RARE).set_params(hidden=(9,))
-    with pytest.raises(InputError, match="hidden and tau_range must be those of fit"):
-        cw.save(made, tmp_path / "model.safetensors")
-    days = np.array(["2020-01-01", "2021-01-01"], "datetime64[ns]")
-    dates = days[np.asarray(pd.factorize(np.asarray(RARE))[0])]
-    with pytest.raises(InputError, match="labels must be numbers or text"):
-        cw.save(cw.LCTClassifier(**SMALL).fit(TABLE, dates), tmp_path / "model.safetensors")

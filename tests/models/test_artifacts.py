@@ -153,16 +153,12 @@ def test_writing_never_leaves_half_a_file(tmp_path, monkeypatch):
     assert [p.name for p in tmp_path.iterdir()] == ["model.safetensors"]
 
 
-def test_lambda_is_checked_against_the_trained_range():
+def test_lambda_is_of_the_trained_range_and_probabilities_are_its_closed_form():
     model, (x, _) = trained(), data()
     assert model.lam().tolist() == [[0.5, 3.0]]
     np.testing.assert_array_equal(model.scores(x), model.scores(x, tau=3.0, gamma=0.5))
     with pytest.raises(cw.InputError, match=r"lambda = \['gamma', 'tau'\], got omega = 0.5"):
         model.scores(x, omega=0.5)
-
-
-def test_probabilities_are_the_closed_form_at_lambda():
-    model, (x, _) = trained(), data()
     expected = cw.calibrated_probability(
         model.logits(x, tau=1.0, gamma=0.2), class_counts=model.class_counts, omega=0.7,
         gamma=0.2, tau=1.0, prior=0.01,

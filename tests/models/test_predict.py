@@ -200,30 +200,24 @@ def test_settings_of_a_scorer(trained):
         Scorer(model)
 
 
-def test_a_model_of_features_has_no_images_to_read(trained, tmp_path):
-    done("train", "digits:3", "--out", tmp_path / "d", "--set", "epochs=1")
-    ended = command("predict", trained / "parts", "--model", tmp_path / "d")
-    assert "this model takes 64 numbers a sample, as digits:3 has them: give an .npz" in ended.err
-
-
-@pytest.mark.parametrize("array", ["x", "x_test"])
-def test_a_model_of_arrays_predicts_arrays(tmp_path, array):
+def test_a_model_of_arrays_predicts_arrays(tmp_path):
     rng = np.random.default_rng(0)
     y = np.arange(100) % 5 == 0
     x = rng.normal(size=(100, 3)) + y[:, None]
     np.savez(tmp_path / "features.npz", x=x, y=y)
-    model = tmp_path / "model"
-    source = f"npz:{tmp_path / 'features.npz'}"
-    done("train", source, "--out", model, "--set", "epochs=1")
+    model, out = tmp_path / "model", tmp_path / "out.csv"
+    done("train", f"npz:{tmp_path / 'features.npz'}", "--out", model, "--set", "epochs=1")
     new = rng.normal(size=(7, 3)).astype(np.float32)
-    np.savez(tmp_path / "new.npz", **{array: new}, x_train=x[:9])
-    out = tmp_path / "out.csv"
-    done("predict", tmp_path / "new.npz", "--model", model, "--out", out)
-    found = pd.read_csv(out)
-    assert list(found) == ["row", "score", "positive", "class"]
-    assert found["row"].tolist() == list(range(7))
     known = cw.load(model / "model.safetensors").scores(new)
-    np.testing.assert_allclose(found["score"], known, rtol=1e-5, atol=1e-6)
+    for array in ("x", "x_test"):
+        np.savez(tmp_path / "new.npz", **{array: new}, x_train=x[:9])
+        done("predict", tmp_path / "new.npz", "--model", model, "--out", out, "--overwrite")
+        found = pd.read_csv(out)
+        assert list(found) == ["row", "score", "positive", "class"]
+        assert found["row"].tolist() == list(range(7))
+        np.testing.assert_allclose(found["score"], known, rtol=1e-5, atol=1e-6)
+    ended = command("predict", tmp_path, "--model", model)
+    assert "this model takes 3 numbers a sample, as npz:features.npz has them: give" in ended.err
     for wrong, message in (
         (new[:, :2], "samples of shape (3,), got (2,)"),
         (new[:0], "x of wrong.npz must have a row or more"),
