@@ -136,7 +136,7 @@ def test_the_state_is_written_as_often_as_asked(tmp_path, monkeypatch):
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-import torch
+import torch, torch._dynamo  # the latter is imported by a first step, here once for both
 torch.set_num_threads(1)
 import curvewise as cw
 from curvewise.models.train import train

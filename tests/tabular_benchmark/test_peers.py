@@ -44,6 +44,7 @@ def method(name):
 def small(monkeypatch):
     monkeypatch.setattr("benchmarks.tabular.peers.TREES", 30)
     monkeypatch.setattr("benchmarks.tabular.tabm_peer.MOST_STEPS", 50)
+    monkeypatch.setattr("curvewise.estimator.fitting.steps_for", lambda n: 60)
 
 
 @pytest.mark.filterwarnings("ignore")
