@@ -37,6 +37,7 @@ def test_pairs_from_every_place(tmp_path, packed, place):
     assert (task.x_train.shape, task.x_train.dtype) == ((6, 1, 28, 28), np.uint8)
     np.testing.assert_array_equal(task.x_train[:, 0, 0, 0], 6 * task.y_train)
     assert len(task.details["deviations"]) == 4
+    assert (task.details["mean"], task.details["std"]) == ([0.286], [0.353])
 
 
 def test_a_file_is_read_once_and_again_when_it_changes(tmp_path, monkeypatch):

@@ -27,7 +27,8 @@ def test_rarer_class_is_positive_and_a_fifth_is_tested(tmp_path, options):
     np.testing.assert_array_equal(task.y_test, task.x_test[:, 0, 0, 0] == 0)
     both = np.concatenate([task.x_train, task.x_test])[:, :2, 0, 0]
     assert len(np.unique(both, axis=0)) == 50
-    assert task.details["image_size"] == 8
+    about = {"mean": [0.485, 0.456, 0.406], "std": [0.229, 0.224, 0.225], "image_size": 8}
+    assert {name: task.details[name] for name in about} == about  # those of ImageNet
     assert task.details["broken"] == []
 
 

@@ -111,6 +111,20 @@ def test_what_inputs_were_multiplied_by_is_taken_in(family, hidden):
     assert (before - expected).abs().max() > 0.01
 
 
+def test_members_go_through_what_they_differ_in_side_by_side():
+    settings = fitting.Settings(tau_range=(0.0, 1.5))
+    families = [settings.family(k) for k in range(12)]
+    assert [family.omega for family in families] == [0.5, 0.7, 0.9] * 4
+    assert [family.gamma for family in families] == [0, 0, 0.1, 0.1, 0.2, 0.2] * 2
+    assert [family.tau.height_at_high for family in families] == [0, 0.3, 0.66, 1] * 3
+    assert settings.taus() == (0, 0.5, 1, 1.5)
+    for n, noise, steps in ((500, 0.5, 268), (40_000, 0.25, 1200)):
+        recipe = settings.recipe(n, (5,), seed=3)
+        assert (recipe.input_noise, recipe.steps, recipe.seed_weights) == (noise, steps, 3)
+    recipe = settings.recipe(500, (3, 8, 8), seed=0)
+    assert (recipe.input_noise, recipe.steps, recipe.film_hidden) == (0, 600, 32)
+
+
 def test_only_our_own_networks_are_scaled(monkeypatch):
     """Others may begin with anything, and use their inputs more than once."""
     seen = []
