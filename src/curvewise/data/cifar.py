@@ -14,7 +14,7 @@ import pickle
 import tarfile
 import zlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from curvewise.base.errors import InputError, require
-from curvewise.data.pairs import Labelled, pair_name, pair_task, parse_pair
+from curvewise.data.pairs import Labelled, pair_task, parse_pair
 from curvewise.data.task import SourceOptions, Task
 
 PAGE = "https://www.cs.toronto.edu/~kriz/cifar.html"
@@ -31,7 +31,6 @@ ANIMALS = ("bird", "cat", "deer", "dog", "frog", "horse")
 VEHICLES = ("airplane", "automobile", "ship", "truck")
 FURNITURE = ("bed", "chair", "couch", "table", "wardrobe")
 ELECTRONICS = ("clock", "keyboard", "lamp", "telephone", "television")
-SHORT = {"household": "furniture/electronics"}  # pairs with a name of their own
 
 
 @dataclass(frozen=True)
@@ -93,7 +92,10 @@ def cifar10(argument: str, options: SourceOptions) -> Task:
 
 def cifar100(argument: str, options: SourceOptions) -> Task:
     """Return two fine classes of CIFAR-100, or "household": furniture against electronics."""
-    return _task(CIFAR100, argument, cifar100_files(options))
+    if argument != "household":
+        return _task(CIFAR100, argument, cifar100_files(options))
+    task = _task(CIFAR100, "furniture/electronics", cifar100_files(options))
+    return replace(task, name="cifar100:household")
 
 
 def _place(edition: Edition, options: SourceOptions) -> Path:
@@ -118,9 +120,9 @@ def _task(edition: Edition, argument: str, place: Path) -> Task:
         isinstance(names, list) and len(names) >= 2,
         f"{edition.meta} of {edition.title} must list its classes, got {names!r}",
     )
-    pair = parse_pair(edition.source, SHORT.get(argument, argument), names, edition.groups)
+    pair = parse_pair(edition.source, argument, names, edition.groups)
     return pair_task(
-        f"{edition.source}:{argument if argument in SHORT else pair_name(pair)}",
+        edition.source,
         pair,
         (_labelled(edition, file, files.pop(file), len(names)) for file in edition.train),
         _labelled(edition, edition.test, files.pop(edition.test), len(names)),

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from curvewise.base.errors import InputError, require
-from curvewise.data.pairs import Labelled, pair_name, pair_task, parse_pair
+from curvewise.data.pairs import Labelled, pair_task, parse_pair
 from curvewise.data.task import SourceOptions, Task
 
 DEBIAN_FOLDER = Path("/usr/share/datasets/fashion-mnist")  # of the package dataset-fashion-mnist
@@ -34,7 +34,7 @@ def fashion_mnist(argument: str, options: SourceOptions) -> Task:
     pair = parse_pair("fashion-mnist", argument, NAMES)
     train, test = (read_part(*files) for files in fashion_mnist_files(options))
     return pair_task(
-        f"fashion-mnist:{pair_name(pair)}",
+        "fashion-mnist",
         pair,
         [train],
         test,

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageOps
 
-from curvewise.base.errors import InputError, require
+from curvewise.base.errors import require
 from curvewise.base.machine import processors
 from curvewise.data.reading import ENDINGS
 
@@ -28,23 +28,19 @@ def find_images(inputs: Sequence[Path]) -> list[Path]:
     A file is taken whatever its name; of a folder, what `is_image` says, in the order of names.
     """
     files: list[Path] = []
+    endings = ", ".join(sorted(SUFFIXES))
     for given in inputs:
         require(
             given.suffix.lower() not in ENDINGS,
             f"this model was trained on images and needs them, got {given}",
         )
-        if given.is_file():
-            files.append(given)
-        elif given.is_dir():
-            inside = sorted(path for path in given.rglob("*") if is_image(path, given))
-            if not inside:
-                endings = ", ".join(sorted(SUFFIXES))
-                raise InputError(
-                    f"the folder {given} must hold images, got none: it looks for {endings}"
-                )
-            files += inside
-        else:
-            raise InputError(f"there is no {given}; give image files or folders of them")
+        require(given.exists(), f"there is no {given}; give image files or folders of them")
+        inside = sorted(path for path in given.rglob("*") if is_image(path, given))
+        require(
+            inside or given.is_file(),
+            f"the folder {given} must hold images, got none: it looks for {endings}",
+        )
+        files += inside or [given]
     return list(dict.fromkeys(files))
 
 

@@ -1,7 +1,6 @@
 """Two classes, or two groups of classes, out of a source with many: "cat/dog" -> labels 0 and 1."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,14 +10,8 @@ from curvewise.base.errors import InputError, did_you_mean, require
 from curvewise.data.task import Task
 
 Labelled = tuple[NDArray[Any], NDArray[np.integer[Any]]]  # images (n, ...), labels (n,)
-
-
-@dataclass(frozen=True)
-class Side:
-    """One side of a pair: its name and the source's labels that belong to it."""
-
-    name: str
-    labels: tuple[int, ...]
+Side = tuple[str, tuple[int, ...]]  # its name, and the source's labels that belong to it
+Pair = tuple[Side, Side]
 
 
 def parse_pair(
@@ -26,15 +19,14 @@ def parse_pair(
     argument: str,
     names: Sequence[str],
     groups: Mapping[str, Sequence[str]] | None = None,
-) -> tuple[Side, Side]:
+) -> Pair:
     """Return both sides of "A/B": the first is class 0, the majority, the second class 1.
 
     A side is a class by name or by number, or one of `groups`. Case does not matter, nor does
     whether words are joined by "-" or "_".
 
-    >>> first, second = parse_pair("pets", "Cat/2", ["bird", "cat", "dog"])
-    >>> first, second
-    (Side(name='cat', labels=(1,)), Side(name='dog', labels=(2,)))
+    >>> parse_pair("pets", "Cat/2", ["bird", "cat", "dog"])
+    (('cat', (1,)), ('dog', (2,)))
     """
     parts = argument.split("/")
     require(
@@ -42,16 +34,11 @@ def parse_pair(
         f"{source} needs a pair of classes as in {source}:{names[0]}/{names[1]}, got {argument!r}",
     )
     first, second = (_side(source, part, names, groups or {}) for part in parts)
-    if shared := sorted(set(first.labels) & set(second.labels)):
+    if shared := sorted({*first[1]} & {*second[1]}):
         raise InputError(
             f"the two sides of {source}:{argument} must differ, both hold {names[shared[0]]!r}"
         )
     return first, second
-
-
-def pair_name(pair: tuple[Side, Side]) -> str:
-    """Return "A/B" with both names in full."""
-    return "/".join(side.name for side in pair)
 
 
 def _side(
@@ -62,10 +49,10 @@ def _side(
     if wanted.isdecimal() and int(wanted) < len(names):
         wanted = _plain(names[int(wanted)])
     if wanted in labels:
-        return Side(names[labels[wanted]], (labels[wanted],))
+        return names[labels[wanted]], (labels[wanted],)
     for group, members in groups.items():
         if wanted == _plain(group):
-            return Side(group, tuple(labels[_plain(member)] for member in members))
+            return group, tuple(labels[_plain(member)] for member in members)
     choices = [*groups, *names]
     listed = ", ".join(choices if len(choices) <= 12 else [*choices[:12], "..."])
     raise InputError(
@@ -79,15 +66,15 @@ def _plain(name: str) -> str:
 
 
 def pair_task(
-    name: str,
-    pair: tuple[Side, Side],
+    source: str,
+    pair: Pair,
     train: Iterable[Labelled],
     test: Labelled,
     *,
     complete: tuple[int, int],
     details: Mapping[str, Any],
 ) -> Task:
-    """Return the task of the images of both sides, in their order.
+    """Return the task "source:A/B" of the images of both sides, in their order.
 
     `train` comes file by file; `complete` holds the training and test samples that a class of the
     complete source has, for a sentence in the details on each side and part that differs.
@@ -95,32 +82,32 @@ def pair_task(
     (x_train, y_train), (x_test, y_test) = _picked(train, pair), _picked([test], pair)
     deviations = []
     for part, y, full in (("training", y_train, complete[0]), ("test", y_test, complete[1])):
-        for label, side in enumerate(pair):
-            count, expected = int((y == label).sum()), full * len(side.labels)
+        for label, (side, labels) in enumerate(pair):
+            count, expected = int((y == label).sum()), full * len(labels)
             if count != expected:
                 deviations.append(
-                    f"the {part} part holds {count:,} samples of {side.name}, "
+                    f"the {part} part holds {count:,} samples of {side}, "
                     f"the complete source {expected:,}"
                 )
+    class_names = (pair[0][0], pair[1][0])
     return Task(
-        name=name,
+        name=f"{source}:{'/'.join(class_names)}",
         kind="image",
         x_train=x_train,
         y_train=y_train,
         x_test=x_test,
         y_test=y_test,
-        class_names=(pair[0].name, pair[1].name),
+        class_names=class_names,
         details={**details, "deviations": deviations},
     )
 
 
-def _picked(
-    files: Iterable[Labelled], pair: tuple[Side, Side]
-) -> tuple[NDArray[Any], NDArray[np.int64]]:
+def _picked(files: Iterable[Labelled], pair: Pair) -> tuple[NDArray[Any], NDArray[np.int64]]:
     """Return the images of a pair, and labels 0 and 1."""
+    (_, negative), (_, positive) = pair
     x, y = [], []
     for images, labels in files:
-        chosen = np.isin(labels, pair[0].labels + pair[1].labels)
+        chosen = np.isin(labels, negative + positive)
         x.append(images[chosen])
-        y.append(np.isin(labels[chosen], pair[1].labels).astype(np.int64))
+        y.append(np.isin(labels[chosen], positive).astype(np.int64))
     return np.concatenate(x), np.concatenate(y)
