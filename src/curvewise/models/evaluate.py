@@ -117,8 +117,8 @@ def measured_part(
     if sized and options.get("image_size") is None:
         options["image_size"] = model.preprocessing.get("image_size")
     task = load_task(source, **options)
-    got, wanted = task.x_test.shape[1:], model.spec.in_shape
-    require(got == wanted, f"this model takes samples of shape {wanted}, got {got} from {source}")
+    got, shape = task.x_test.shape[1:], model.spec.in_shape
+    require(got == shape, f"this model takes samples of shape {shape}, got {got} from {source}")
     if task.class_names != model.class_names:
         warnings.warn(
             f"the model tells {model.class_names} apart, the classes here are {task.class_names}",
