@@ -78,17 +78,22 @@ def test_generated_dogs_vs_cats(options, monkeypatch, place):
     for number in range(12):
         picture(options.data_folder / place / f"cat.{number}.jpg", (0, 0, 20 * number))
         picture(options.data_folder / place / f"dog.{number}.jpg", (255, 255, 20 * number))
+    picture(options.data_folder / place / "cat.12.jpg", (0, 0, 240))
     picture(options.data_folder / place / "cat.copy.jpg", (0, 0, 0))
     task = dogs_vs_cats("", options)
-    assert (task.class_names, task.class_counts) == (("cat", "dog"), (9, 9))
+    assert (task.class_names, task.class_counts) == (("cat", "dog"), (10, 9))
     assert np.bincount(task.y_test).tolist() == [3, 3]
     np.testing.assert_array_equal(task.y_train, task.x_train[:, 0, 0, 0] > 128)
-    first, *_, last = task.details["deviations"]
-    assert first == "there are 12 cat images here, the complete source has 12,500"
-    assert last.startswith("images are resized to 8 px")
+    cats, dogs, small = task.details["deviations"]
+    assert cats == "there are 13 cat images here, the complete source has 12,500"
+    assert dogs.startswith("there are 12 dog images here")
+    assert small.startswith("images are resized to 8 px")
+    usual = dogs_vs_cats("", replace(options, image_size=None))
+    assert usual.x_train.shape == (19, 3, 96, 96)
+    assert usual.details["deviations"][2].startswith("images are resized to 96 px")
     tested = sorted(task.x_test[:, 2, 0, 0].tolist())
     other = dogs_vs_cats("", replace(options, seed=1))
     assert sorted(other.x_test[:, 2, 0, 0].tolist()) != tested
     monkeypatch.setattr(folders, "VALIDATION_SAMPLES", 12)
-    with pytest.raises(InputError, match="more than the 12 samples of the test part, got 12 of"):
+    with pytest.raises(InputError, match="the 12 samples of the test part, got 12 of class 1"):
         dogs_vs_cats("", options)

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from curvewise.base.errors import InputError, did_you_mean, require
+from curvewise.data.reading import listed
 from curvewise.data.task import Task
 
 Labelled = tuple[NDArray[Any], NDArray[np.integer[Any]]]  # images (n, ...), labels (n,)
@@ -54,9 +55,8 @@ def _side(
         if wanted == _plain(group):
             return group, tuple(labels[_plain(member)] for member in members)
     choices = [*groups, *names]
-    listed = ", ".join(choices if len(choices) <= 12 else [*choices[:12], "..."])
     raise InputError(
-        f"a class of {source} must be a number below {len(names)} or one of {listed}, "
+        f"a class of {source} must be a number below {len(names)} or one of {listed(choices)}, "
         f"got {text!r}{did_you_mean(wanted, choices)}"
     )
 
