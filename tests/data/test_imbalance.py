@@ -144,6 +144,8 @@ def told(task: cw.Task, beta: float) -> tuple[list[str], tuple[int, ...]]:
         ((811, 91), 100_000, "beta = 100000 leaves 1 of 91 positives, beta 811"),
         ((811, 91), 200, "beta = 200 leaves 4 of 91 positives, beta 202.8"),
         ((100, 40), 17, "beta = 17 leaves 5 of 40 positives, beta 20"),
+        ((1000, 500), 94, "beta = 94 leaves 10 of 500 positives, beta 100"),
+        ((1000, 500), 95.4, None),  # less than 5 % off
         ((1000, 500), 100, None),
         ((1000, 500), 2, None),  # as it is
         ((6, 3), 2, None),

@@ -286,6 +286,11 @@ def test_images_are_told_by_type_and_shape(tmp_path):
     task = npz(saved(tmp_path, x=IMAGES, y=Y), SourceOptions())
     assert (task.kind, task.x_train.dtype) == ("image", np.uint8)
     assert task.x_test.shape == (12, 3, 8, 8)
+    pixels = task.x_train / 255
+    np.testing.assert_allclose(task.normalization()[0], pixels.mean(axis=(0, 2, 3)))
+    np.testing.assert_allclose(task.normalization()[1], pixels.std(axis=(0, 2, 3)))
+    known = replace(task, details={"mean": [0.5, 0.4, 0.3], "std": [0.2, 0.1, 0.3]})
+    assert known.normalization() == ((0.5, 0.4, 0.3), (0.2, 0.1, 0.3))
     grey = npz(saved(tmp_path, x=IMAGES[:, 0], y=Y), SourceOptions())
     assert grey.x_test.shape == (12, 1, 8, 8)
 
@@ -305,6 +310,8 @@ def test_class_names_in_the_file_keep_their_order(tmp_path):
     task = npz(saved(tmp_path, x=X, y=(~Y).astype(int), **names), SourceOptions())
     assert task.class_names == ("dog", "cat")  # although there are fewer dogs
     assert task.y_train.sum() + task.y_test.sum() == 48
+    task = npz(saved(tmp_path, x=X, y=Y.astype(int), **names), SourceOptions(positive="dog"))
+    assert task.class_names == ("cat", "dog")
     with pytest.raises(InputError, match=r"must be whole numbers from 0 to 1, .* got \[0, 1, 2\]"):
         npz(saved(tmp_path, x=X, y=np.arange(60) % 3, **names), SourceOptions())
 

@@ -244,6 +244,7 @@ def test_json_gives_the_same_encoder_back() -> None:
     encoder = QuantileEncoder(n_bins=3, max_columns=100).fit(x)
     again = QuantileEncoder.from_dict(json.loads(text(encoder)))
     assert again.to_dict() == encoder.to_dict()
+    assert encoder.to_dict()["version"] == 1
     new = np.random.default_rng(1).normal(size=(50, 4))
     np.testing.assert_array_equal(again.transform(new), encoder.transform(new))
 

@@ -100,8 +100,11 @@ def test_every_way_to_write_a_column_gives_the_same_numbers() -> None:
     numbers = pd.Series([0, 1, 2, None] * 5, dtype=object)
     flags = pd.Series([True, False, None, True] * 5, dtype=object)
     words = numbers.map(lambda x: None if x is None else f"{x}.0")
+    zones = days.astype(str) + pd.Series(["T01:00:00+01:00", "T00:00:00Z"] * 10)
+    seconds = pd.Series([0.5, 3600, None, 86_400] * 5)
     for ways in (
-        [days, pd.to_datetime(days), days.astype(str)],
+        [days, pd.to_datetime(days), days.astype(str), zones],
+        [seconds, pd.to_timedelta(seconds, unit="s")],
         [numbers, numbers.astype(float), numbers.astype("Int64"), words],
         [flags, flags.astype("boolean")],
     ):
@@ -128,11 +131,16 @@ def test_rare_and_further_levels_are_one_and_unknown_ones_go_there() -> None:
     assert out["x=(other)"] == [0, 1, 1]
     small = pd.DataFrame({"x": ["a"] * 47 + ["b"] * 3})
     assert fitted(small).feature_names == ["x=a", "x=b"]
+    half = pd.DataFrame({"x": [*"abcde"] * 2})  # as many levels as half of the rows are kept
+    assert len(fitted(half).feature_names) == 5
     codes = pd.DataFrame({"x": [f"code {i // 4}" for i in range(1000)] * 2, "y": range(2000)})
     with pytest.warns(UserWarning, match="250 categories, none with 10 rows or more"):
         TableEncoder().fit(codes)
-    without = fitted(pd.DataFrame({"x": ["a", "b"] * 50}))
-    assert without.transform(pd.DataFrame({"x": ["new"]})).tolist() == [[0, 0]]
+    without = fitted(pd.DataFrame({"x": ["a", "b"] * 50, "y": range(100)}))
+    new = pd.DataFrame({"x": ["new", "a", "new"], "y": 1})
+    assert without.transform(new)[:, :2].tolist() == [[0, 0], [1, 0], [0, 0]]
+    with pytest.warns(UserWarning, match=r"had none of: 'x' \(2, for instance 'new'\)$"):
+        without.warn_of_unknown_levels(new)
 
 
 def test_whether_a_value_is_missing_is_kept_of_an_otherwise_constant_column() -> None:
@@ -153,7 +161,8 @@ def test_values_missing_where_none_were_in_training_are_filled_with_a_warning() 
 def test_columns_are_found_by_name_and_dropped_or_further_ones_are_not_needed() -> None:
     encoder = fitted(MIXED)
     shuffled = MIXED[["job", "since", "smoker", "age"]].assign(further="word")
-    np.testing.assert_array_equal(encoder.transform(shuffled), encoder.transform(MIXED))
+    with warnings.catch_warnings(action="error"):  # what was missing in training may be so again
+        np.testing.assert_array_equal(encoder.transform(shuffled), encoder.transform(MIXED))
     assert encoder.transform(MIXED.iloc[:0]).shape == (0, 8)
 
 
@@ -162,6 +171,7 @@ def test_the_state_survives_json_and_gives_the_same_features() -> None:
     state = json.loads(json.dumps(encoder.to_dict(), allow_nan=False))
     again = TableEncoder.from_dict(state)
     assert state == encoder.to_dict() == again.to_dict()
+    assert state["version"] == 1
     np.testing.assert_array_equal(again.transform(MIXED), encoder.transform(MIXED))
     assert (again.feature_names, again.dropped) == (encoder.feature_names, encoder.dropped)
 
@@ -182,7 +192,9 @@ TO_FIT = [
     ({"a": [1.0, math.inf]}, "'a' must be finite, got inf in row 1"),
     ({"a": [*NUMBERS, "abc", None]}, "got 'abc' in row 100 (1 such of 102 rows)"),
     ({"a": [*NUMBERS * 3, "-"]}, "got '-' in row 300 (1 such of 301 rows)"),
+    ({"a": [*NUMBERS[:19], "x"]}, "got 'x' in row 19 (1 such of 20 rows)"),
     ({"a": [1 + 2j, 1]}, "'a' must hold real numbers, got complex ones"),
+    ({"a": pd.Series([1 + 2j, 3j], dtype=object)}, "real numbers, got complex ones"),
     ({"a": [[1], [2]]}, "'a' must hold numbers, text or dates, got list"),
     (
         {"a": ["x", "y", "z"], "b": [1, 1, 1], "c": [None] * 3},
@@ -192,7 +204,7 @@ TO_FIT = [
 DAYS = ["2020-01-01", "2020-01-02"]
 TO_ENCODE = [
     ({"x": [1.0, math.inf], "d": DAYS}, "column 'x' must be finite, got inf"),
-    ({"x": ["1", "one"], "d": DAYS}, "a number in every row, got 'one'"),
+    ({"x": ["one", "1"], "d": DAYS}, "a number in every row, got 'one'"),
     ({"x": [1, 2], "d": ["2020-01-01", "soon"]}, "must hold a date in every row, got 'soon'"),
     ({"x": pd.to_datetime(DAYS), "d": DAYS}, "got dates"),
     ({"x": [1, 2], "dd": DAYS}, "lacks 'd'; did you mean 'dd'"),
@@ -217,6 +229,8 @@ def test_codes_with_letters_among_many_numbers_are_categories() -> None:
     encoder = fitted(pd.DataFrame({"code": codes * 20}))
     assert encoder.columns[0].kind == "category"
     assert len(encoder.feature_names) == 51
+    few = [*NUMBERS[:36] * 2, *NUMBERS[:24], *"vwxy"]  # 40 values in 100 rows
+    assert fitted(pd.DataFrame({"code": few})).columns[0].kind == "category"
 
 
 def test_levels_are_text_without_blanks() -> None:
