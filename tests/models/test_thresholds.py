@@ -74,8 +74,9 @@ def test_a_threshold_is_printed_with_whose_choice_it_is(
         task = cw.load_task(f"table:{place / 'people.csv'}", target="outcome")
         tested = cw.load(place / name / "model.safetensors").scores(task.x_test)
         assert float(tested[tested >= printed].min()) in map(float, scores)  # to every digit
-        called = tested >= printed
-        assert called[task.y_test == 1].mean() >= 0.9 or called[task.y_test == 0].mean() <= 0.05
+        rule = {"min_tpr": 0.9} if more else {"max_fpr": 0.05}
+        point = cw.choose_operating_point(task.y_test, tested, **rule)
+        assert np.array_equal(tested >= printed, tested >= point.threshold)
     else:
         metrics = json.loads((place / name / "metrics.json").read_text())["chosen_on_these_data"]
         assert more or printed == pytest.approx(metrics["threshold"], rel=1e-6)
@@ -138,7 +139,8 @@ def test_a_short_threshold_makes_the_same_calls(threshold, scores):
     assert float(threshold_text(threshold)) == short
 
 
-def test_a_threshold_that_is_not_finite_stays():
+def test_a_threshold_above_every_score_stays_and_one_that_is_a_score_is_shortened():
     assert short_threshold(math.inf) == math.inf
     assert threshold_text(math.inf) == "inf"
     assert short_threshold(1e300) == 1e300  # above every score
+    assert short_threshold(float(np.float32(0.1))) == 0.1  # which is lower, and no score between
