@@ -69,7 +69,7 @@ HANDED = [
     ({"sample_weight": 1.0 - Y}, r"weight above 0, got one class: \[0\]"),
     ({"groups": np.zeros((N, 2))}, r"groups .* \(120,\), got \(120, 2\)"),
     ({"groups": [None, *["a"] * (N - 1)]}, "groups .* row 0"),
-    ({"x": IMAGES * 1.0, "y": RARE}, r"\[0, 1\], got float64"),
+    ({"x": IMAGES / 128, "y": RARE}, r"\[0, 1\], got float64"),
     ({"x": np.full(IMAGES.shape, np.nan), "y": RARE}, r"\[0, 1\]"),
     ({"x": np.zeros((40, 8, 8, 2)), "y": RARE}, r"images .* \(40, 8, 8, 2\)"),
     ({"x": np.zeros((40, 2, 2, 1)), "y": RARE}, "images of at least 4x4"),
