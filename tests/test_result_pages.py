@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 ROOT = Path(__file__).parents[1]
@@ -60,6 +61,17 @@ def test_a_page_has_a_question_an_answer_a_table_a_picture_and_where_it_is_from(
     if page.parent != DOCS:
         assert re.search(r"\n- `[^\n]+`\n", text)  # the command
         assert re.search(r"\n- (each |)[^\n]*20\d\d-\d\d-\d\d", text)
+
+
+def test_the_answer_on_the_papers_page_is_that_of_its_pairs():
+    models = pd.read_csv(DOCS / "results" / "paper" / "table-pairs.csv")
+    vs = models["method"] == "VS"
+    at_two = vs & (pd.to_numeric(models["tau"], errors="coerce") == 2)
+    page = (DOCS / "results" / "paper.md").read_text()
+    for arm in (vs, ~vs, at_two):
+        areas = models[arm].groupby("task")["auc"]
+        numbers = (areas.mean(), areas.min(), areas.max(), areas.std())
+        assert " | ".join(f"{number.mean():.4f}" for number in numbers) + " |\n" in page
 
 
 def test_what_is_counted():

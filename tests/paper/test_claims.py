@@ -138,7 +138,7 @@ def test_a_result_is_one_sentence_of_a_fixed_form():
     }
     found = results(claims, {})
     assert [sentence(row) for _, row in found.iterrows()] == [
-        "Holds: LCT leads (+0.1000 [+0.0500, +0.2000], better on 4 of 5 pairs, p = 0.01; "
+        "Holds: LCT leads (higher by 0.1000 [+0.0500, +0.2000], better on 4 of 5 pairs, p = 0.01; "
         "published: 5 of 5).",
         "Holds: It is small (0.25).",
         "Not tested here: It was run (-).",

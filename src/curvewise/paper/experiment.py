@@ -116,7 +116,8 @@ class Claim:
         if isnan(found.value):
             return {**row, "value": nan, "here": "-", "verdict": UNTESTED}
         interval = not isnan(found.low)
-        here = f"{found.value:+.4f}" if found.units or interval else f"{found.value:.4g}"
+        step = f"{'higher' if found.value > 0 else 'lower'} by {abs(found.value):.4f}"
+        here = step if found.units or interval else f"{found.value:.3g}"
         here += f" [{found.low:+.4f}, {found.high:+.4f}]" if interval else ""
         if found.units:
             here += f", {found.word} on {found.better} of {found.units} {found.unit}"

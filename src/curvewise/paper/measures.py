@@ -119,6 +119,11 @@ def within(low: float, high: float) -> Callable[[Measured, int], str]:
     return lambda found, sign: HOLDS if low <= found.value <= high else FAILS
 
 
+def mostly(found: Measured, sign: int) -> str:
+    """Judge a share: it must be 1, and holds partly above one half."""
+    return HOLDS if found.value == 1 else PARTLY if found.value > 0.5 else FAILS
+
+
 def beyond_error(found: Measured, sign: int) -> str:
     """Judge a difference by its interval: it holds partly if it leans right but may be 0."""
     if sign * found.value <= 0:

@@ -293,17 +293,20 @@ def write_page(folder: Path, page: Path) -> tuple[int, int]:
 
 
 def index_tables(shown: dict[str, Shown], beside: str) -> str:
-    """Return the tables of what is in the paper and what is beyond: item, claim and verdict."""
-    parts = []
-    for title, published in (("In the paper", True), ("Beyond the paper", False)):
-        rows = [
-            {"item": f"[{name}]({beside}/{name}.md)", **shown[name].results[CLAIMS].iloc[0]}
-            for name in EXPERIMENTS
-            if name in shown and (EXPERIMENTS[name] in PUBLISHED) == published
-        ]
-        if rows:
-            parts += [f"## {title}", markdown_table(pd.DataFrame(rows))]
-    return "\n\n".join(parts)
+    """Return tables of what the paper trains, computes, and what is beyond it, with verdicts."""
+    rows: dict[str, list[Any]] = {
+        "In the paper: what is trained": [],
+        "In the paper: formulas and counts": [],
+    }
+    trained, computed = rows.values()
+    beyond = rows["Beyond the paper"] = []
+    for name, experiment in EXPERIMENTS.items():
+        if name in shown:
+            row = {"item": f"[{name}]({beside}/{name}.md)", **shown[name].results[CLAIMS].iloc[0]}
+            place = trained if experiment.sweeps(Profile()) else computed
+            (place if experiment in PUBLISHED else beyond).append(row)
+    tables = {title: pd.DataFrame(some) for title, some in rows.items() if some}
+    return "\n\n".join(f"## {title}\n\n{markdown_table(own)}" for title, own in tables.items())
 
 
 def experiment_page(experiment: Experiment, record: dict[str, Any], shown: Shown) -> str:
