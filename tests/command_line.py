@@ -53,9 +53,10 @@ def people(**columns: object) -> pd.DataFrame:
 
 
 def pictures(folder: Path, **counts: int) -> Path:
-    """A folder with one sub-folder a class."""
-    for place, (name, count) in enumerate(counts.items()):
+    """A folder with one sub-folder a class; red is the class, green the number."""
+    for red, (name, count) in enumerate(counts.items()):
         (folder / name).mkdir(parents=True)
-        for number in range(count):
-            Image.new("RGB", (9, 7), (90 * place, number, 5)).save(folder / name / f"{number}.png")
+        for green in range(count):
+            color = (100 * red, green, 0)
+            Image.new("RGB", (12, 8), color).save(folder / name / f"{green}.png")
     return folder

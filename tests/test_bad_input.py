@@ -23,15 +23,11 @@ FAMILY = cw.LossFamily(gamma=DENSITY, tau=DENSITY)
 NETWORK = nn.Sequential(nn.Linear(2, 2))
 HALF, ONE = torch.tensor(0.5), torch.ones(1)
 
-STATISTICS = {
-    "roc_curve": cw.roc_curve,
-    "auc": cw.auc,
-    "auc_interval": cw.auc_interval,
-    "bootstrap_auc": cw.bootstrap_auc,
+PLAIN = (cw.roc_curve, cw.auc, cw.auc_interval, cw.bootstrap_auc, cw.binary_metrics)
+STATISTICS = {statistic.__name__: statistic for statistic in PLAIN} | {
     "compare_auc": lambda y, s: cw.compare_auc(y, s, s),
     "choose_operating_point": lambda y, s: cw.choose_operating_point(y, s, max_fpr=0.1),
     "operating_point": lambda y, s: cw.operating_point(y, s, 0.5),
-    "binary_metrics": cw.binary_metrics,
 }
 BAD_SCORED = [
     ([0, 0], [0.1, 0.2], "y must hold both classes, got only 0"),
@@ -84,16 +80,14 @@ def calibrated(logits=LOGITS, omega=0.5, class_counts=(9, 1), **settings):
     return cw.calibrated_probability(logits, **at)
 
 
-def auc_margin(**settings):
-    means = {"mean_positive": HALF, "mean_negative": HALF, "dual": HALF}
-    return cw.auc_margin_loss(torch.rand(4), TARGET, **means, **settings)
-
-
+means = {"mean_positive": HALF, "mean_negative": HALF, "dual": HALF}
+auc_margin = partial(cw.auc_margin_loss, torch.rand(4), TARGET, **means)
 THREE = cw.LossFamily(omega=[1.0, 1.0, 1.0])
 THREE_WEIGHTS = partial(THREE.loss, LOGITS, TARGET, class_counts=(9, 1))
 AUC_MARGIN = partial(cw.AUCMarginLoss(), class_counts=(9, 3, 1))
 module = partial(cw.VSLoss, (9, 1))
 line = partial(cw.break_even, 10)
+landscape = partial(loss_landscape, 10)
 film = partial(cw.FiLM, 1, 2)
 conditioned = partial(cw.condition, NETWORK, FAMILY)
 image_network = partial(cw.build_network, in_shape=(3, 32, 32))
@@ -127,13 +121,9 @@ PARAMETERS = [
     (module, "omega", 2),
     (partial(cw.VSLoss), "class_counts", (9, -1)),
     *((cw.break_even, "beta", value) for value in (0, -3)),
-    *((line, "omega", value) for value in (0, 1)),
-    (line, "gamma", -1),
-    (line, "tau", -1),
+    *((line, name, n) for name, n in (("omega", 0), ("omega", 1), ("gamma", -1), ("tau", -1))),
     (loss_landscape, "beta", 0.5),
-    (partial(loss_landscape, 10), "omega", 1),
-    (partial(loss_landscape, 10), "reach", 0),
-    (partial(loss_landscape, 10), "points", 1),
+    *((landscape, name, n) for name, n in (("omega", 1), ("reach", 0), ("points", 1))),
     (calibrated, "omega", 1.0),
     (calibrated, "prior", 1.0),
     (calibrated, "prior", [0.5, 0.4]),
@@ -167,8 +157,7 @@ PARAMETERS = [
     (conditioned, "layer", "00", "got '00'; did you mean '0'"),
     *((partial(MLP, 6), "hidden", hidden) for hidden in (64, "64")),
     (partial(MLP, 6), "hidden", (8, 0), "got 0"),
-    (partial(SmallCNN, 1), "width", 0),
-    (partial(SmallCNN, 1), "stride", 0),
+    *((partial(SmallCNN, 1), name, 0) for name in ("width", "stride")),
     (partial(ResNetCifar, 20), "width", 0),
     (partial(image_network, "resnet32"), "n_classes", 0),
     *((partial(image_network, "resnet32"), "seed", seed) for seed in (1.5, -1, True)),
@@ -194,8 +183,7 @@ PARAMETERS = [
     (partial(cw.auc_interval, Y, S), "method", "delon", "did you mean 'delong'"),
     (partial(cw.bootstrap_auc, Y, S), "n_replicates", 0),
     (point, "max_fpr", 1.5),
-    (point, "min_tpr", -1),
-    (point, "cost_ratio", -1),
+    *((point, name, -1) for name in ("min_tpr", "cost_ratio")),
     *((partial(point, max_fpr=0.1), "prevalence", value) for value in (0.0, 1.0)),
     (partial(point, max_fpr=0.1), "min_tpr", 0.9, "exactly one of", "'max_fpr': 0.1"),
     (partial(point, max_fpr=0.1), "confidence", 1.0),
@@ -252,19 +240,17 @@ LOGITS_AND_LABELS = [
 ]
 
 
-@pytest.mark.parametrize("number", range(len(LOGITS_AND_LABELS)))
-def test_every_form_of_the_loss_refuses_logits_and_labels_that_cannot_be(number):
-    logits, target, *words = LOGITS_AND_LABELS[number]
-    refused(words, vs, logits, target)
-    refused(words, family, logits=logits, target=target)
-    if "logit" in words[0]:
-        refused(words, module(), logits, target)
-        refused(words, calibrated, logits)
+def test_every_form_of_the_loss_refuses_logits_and_labels_that_cannot_be():
+    for logits, target, *words in LOGITS_AND_LABELS:
+        refused(words, vs, logits, target)
+        refused(words, family, logits=logits, target=target)
+        if "logit" in words[0]:
+            refused(words, module(), logits, target)
+            refused(words, calibrated, logits)
 
 
-@pytest.mark.parametrize(
-    ("words", "call"),
-    [
+def test_calls_that_make_no_sense_are_refused():
+    for words, call in (
         (["at least one sample, got none"], lambda: vs(torch.zeros(0, 2), torch.zeros(0).long())),
         (["got 'tua'; did you mean 'tau'"], lambda: FAMILY.at(gamma=0.1, tua=1.0)),
         (["entries ['gamma', 'tau'], got 'omega'"], lambda: FAMILY.at(omega=0.5)),  # fixed
@@ -288,15 +274,12 @@ def test_every_form_of_the_loss_refuses_logits_and_labels_that_cannot_be(number)
         (["options: none; got 'width'"], lambda: image_network("resnext50-32x4d", width=8)),
         (["exactly one of", "got none"], point),
         (["exactly one of", "got none"], CURVE.partial_auc),
-    ],
-)
-def test_calls_that_make_no_sense_are_refused(words, call):
-    refused(words, call)
+    ):
+        refused(words, call)
 
 
-@pytest.mark.parametrize(
-    ("method", "settings", "words"),
-    [
+def test_settings_of_a_method_that_cannot_be_used_are_refused():
+    for method, settings, words in (
         ("focl", {}, "method must be one of|did you mean 'focal'"),
         ("vs", {"focus": 2}, "focus belongs to focal, not to vs"),
         ("ce", {"tau": 2}, "tau belongs to logit-adjustment, vs, lct,|not to ce"),
@@ -313,13 +296,9 @@ def test_calls_that_make_no_sense_are_refused(words, call):
         ("vs", {"tau": True}, "tau must be a number, got True"),
         ("focal", {"focus": -1}, "focus must be >= 0 and finite, got -1"),
         ("focal", {"focus": None}, "focus must be a number, got None"),
-    ],
-)
-def test_settings_of_a_method_that_cannot_be_used_are_refused(method, settings, words):
-    refused(words.split("|"), normal_settings, method, settings)
-    refused(words.split("|"), make_objective, method, settings, (90, 10))
-
-
-@pytest.mark.parametrize("text", ["", "1:2", "1:2:3:4", "0:3:x"])
-def test_other_texts_are_no_settings(text):
-    refused([f"tau must be a number or LOW:HIGH:HEIGHT, got {text!r}"], parse_setting, "tau", text)
+    ):
+        refused(words.split("|"), normal_settings, method, settings)
+        refused(words.split("|"), make_objective, method, settings, (90, 10))
+    for text in ("", "1:2", "1:2:3:4", "0:3:x"):
+        sentence = f"tau must be a number or LOW:HIGH:HEIGHT, got {text!r}"
+        refused([sentence], parse_setting, "tau", text)

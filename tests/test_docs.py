@@ -33,14 +33,11 @@ def test_the_navigation_has_every_page_once():
     assert all(f"]({page.removeprefix('results/')})" in index for page in listed)
 
 
-def test_the_reference_has_every_public_name_once_from_where_it_lives():
+def test_the_reference_has_every_public_name_once_and_modules_that_pages_name_exist():
     text = "".join(page.read_text() for page in (DOCS / "api").glob("*.md"))
     told = re.findall(r"^::: curvewise\.([\w.]+)$", text, flags=re.MULTILINE)
     public = [name for name in curvewise.__all__ if name != "__version__"]
     assert sorted(told) == sorted(f"{HOMES[name]}.{name}" for name in public)
-
-
-def test_the_modules_that_pages_name_exist():
     text = "".join(page.read_text() for page in DOCS.rglob("*.md"))
     named = re.findall(r"`((?:\w+/)+\w+\.(?:py|js))`", text)
     assert len(named) > 30
@@ -49,42 +46,23 @@ def test_the_modules_that_pages_name_exist():
     assert lost == set()
 
 
-@pytest.fixture(scope="module")
-def site(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("site")
-    done = subprocess.run(
-        [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", folder],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return folder
-
-
 @pytest.mark.slow
-def test_every_page_is_built_and_asks_nobody(site):
+def test_the_site_asks_nobody_and_its_reference_has_examples_and_defaults(tmp_path):
+    words = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", tmp_path]
+    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
     for page in pages_of(SETTINGS["nav"]):
-        html = (site / page).with_suffix(".html").read_text()
+        html = (tmp_path / page).with_suffix(".html").read_text()
         loaded = re.findall(r'<(?:script|img|iframe)[^>]*\ssrc="?([^">\s]+)', html)
         loaded += re.findall(r'<link[^>]*\shref="?([^">\s]+)', html)
         assert loaded
         assert not [address for address in loaded if re.match(r"(https?:)?//", address)]
         assert "fonts.googleapis" not in html
-
-
-@pytest.mark.slow
-def test_examples_of_docstrings_are_code(site):
-    html = (site / "api" / "families.html").read_text()
+    html = (tmp_path / "api" / "families.html").read_text()
     assert html.count("language-pycon") >= 4  # LossFamily, LinearDensity, condition, FiLM
-    for page in (site / "api").glob("*.html"):
+    for page in (tmp_path / "api").glob("*.html"):
         assert "<blockquote>" not in page.read_text(), page  # what >>> is in plain Markdown
-
-
-@pytest.mark.slow
-def test_the_reference_tells_each_parameters_own_default(site):
-    html = (site / "api" / "estimators.html").read_text()
+    html = (tmp_path / "api" / "estimators.html").read_text()
     first = html.split('id="curvewise.estimator.estimators.VSClassifier"')[0]
     text = re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", first))
     defaults = inspect.signature(curvewise.LCTClassifier).parameters

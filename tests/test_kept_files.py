@@ -27,14 +27,11 @@ EXPECTED = json.loads((KEPT / "expected.json").read_text())
 A_PAIR = 1e-4  # of an AUC: processors round differently, so that two scores may change places
 
 
-def test_a_model_opens_and_is_measured_as_before():
+def test_a_model_is_measured_and_an_estimator_scores_as_before():
     words = ("evaluate", "digits:8", "--model", KEPT / "model.safetensors", "--json")
     found = json.loads(command(*words).out)
     assert found["auc"]["auc"] == pytest.approx(EXPECTED["model"]["auc"], abs=A_PAIR)
     assert found["at_threshold"]["threshold"] == pytest.approx(EXPECTED["model"]["threshold"])
-
-
-def test_an_estimator_opens_and_scores_as_before():
     classifier = cw.load(KEPT / "estimator.safetensors")
     rows = pd.read_csv(KEPT / "rows.csv").drop(columns="y")
     scores = classifier.decision_function(rows)[: len(EXPECTED["estimator"])]

@@ -4,7 +4,6 @@ The pages that say "type along" are sessions: their blocks and commands run in o
 The shell blocks of the reference pages run in order, too: the same words on smaller problems.
 """
 
-import importlib.util
 import json
 import re
 import shlex
@@ -28,12 +27,8 @@ ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
 FILES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 PAGES = {str(file.relative_to(ROOT)): file.read_text() for file in FILES}
-SESSIONS = [
-    "docs/tutorial.md",
-    "docs/howto/choosing-what-to-draw.md",
-    "docs/howto/deployment.md",
-    "docs/howto/images.md",
-]
+HOWTOS = ("choosing-what-to-draw", "deployment", "images")
+SESSIONS = ["docs/tutorial.md", *(f"docs/howto/{name}.md" for name in HOWTOS)]
 FENCED = re.compile(r"^```(python|sh|bash)\n(.*?)^```", re.DOTALL | re.MULTILINE)
 IN_TEXT = re.compile(r"`(curvewise [^`]+)`")
 
@@ -183,14 +178,10 @@ def test_the_readmes_links_and_pictures_exist():
         assert picture.stat().st_size < 300_000, picture
 
 
-SMALLER = (  # of docs/sweeps.md's pairs.toml: the same keys, three minutes instead of hours
-    ('"fashion-mnist:pairs"', '"digits:8", "digits:9"'),
-    ("[10, 100]", "[20]"),
-    ("[0, 1, 2]", "[0]"),
-    ("pca = 64", "pca = 16"),
-    ("epochs = 20", "epochs = 1"),
-    ("repeats = 12", "repeats = 2"),
-)
+# Of docs/sweeps.md's pairs.toml: the same keys, three minutes instead of hours.
+SMALLER = {'"fashion-mnist:pairs"': '"digits:8", "digits:9"', "[10, 100]": "[20]"}
+SMALLER |= {"[0, 1, 2]": "[0]", "pca = 64": "pca = 16"}
+SMALLER |= {"epochs = 20": "epochs = 1", "repeats = 12": "repeats = 2"}
 
 
 @pytest.fixture
@@ -198,7 +189,7 @@ def folder(tmp_path, monkeypatch):
     """An empty folder with the files that the pages speak of."""
     monkeypatch.chdir(tmp_path)
     text = re.search(r"^```toml\n(.*?)^```", PAGES["docs/sweeps.md"], re.DOTALL | re.MULTILINE)[1]
-    for long, short in SMALLER:
+    for long, short in SMALLER.items():
         assert long in text
         text = text.replace(long, short)
     Path("pairs.toml").write_text(text)
@@ -219,7 +210,7 @@ def commands_of(page):
 
 
 @pytest.mark.slow
-def test_sweeps_and_reports(folder):
+def test_sweeps_reports_and_which_tool_when(folder):
     comparing, counting, *sweeping = commands_of("docs/sweeps.md")
     run(comparing)
     assert "128 runs" in run(counting)
@@ -236,10 +227,6 @@ def test_sweeps_and_reports(folder):
     run(of_model)
     for page in ("report.html", "pairs.html", "people.html"):
         assert Path(page).stat().st_size < 8e6
-
-
-@pytest.mark.slow
-def test_which_tool_when(folder):
     (words,) = commands_of("docs/which-tool-when.md")
     found = json.loads(run(words, "--seeds", "1", "--epochs", "2", "--json"))
     assert len(found["methods"]) == 5
@@ -265,12 +252,9 @@ def test_a_cluster(folder, monkeypatch):
     assert run(status) == run([word.replace("pairs.db", "joined.db") for word in status])
 
 
-@pytest.mark.skipif(
-    importlib.util.find_spec("efficientnet_lite_pytorch") is None,
-    reason="the laptop profile needs the extra [pretrained]",
-)
 @pytest.mark.slow
 def test_the_paper(folder):
+    pytest.importorskip("efficientnet_lite_pytorch")  # which the laptop profile needs
     listing, one, _, page = commands_of("docs/paper.md")  # `all` is the slow test of the profile
     assert "table-pairs" in run(listing)
     rows = {row["name"]: row for row in json.loads(run(listing, "--json"))}

@@ -5,10 +5,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
 import pytest
-from PIL import Image
+
+from command_line import people, pictures
 
 ROOT = Path(__file__).parents[1]
 pytestmark = pytest.mark.slow
@@ -23,45 +23,31 @@ def ran(*words, folder=None):
     return subprocess.run(words, cwd=folder, env=CLEAN, capture_output=True, text=True, check=False)
 
 
-@pytest.fixture(scope="module")
-def wheel(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("dist")
-    # By way of a source distribution: what is left in build/ would go into a wheel made directly.
-    built = ran(sys.executable, "-m", "build", "--outdir", folder, ROOT)
-    assert built.returncode == 0, built.stderr
-    (file,) = folder.glob("*.whl")
-    return file
+def worked(*words):
+    ended = ran(*words)
+    assert ended.returncode == 0, ended.stderr
 
 
 @pytest.fixture(scope="module")
-def curvewise(wheel, tmp_path_factory):
+def curvewise(tmp_path_factory):
     """Run the installed command in a folder with tables and pictures."""
     folder = tmp_path_factory.mktemp("clean")
-    made = ran(sys.executable, "-m", "venv", "--without-pip", folder / "env")
-    assert made.returncode == 0, made.stderr
+    # By way of a source distribution: what is left in build/ would go into a wheel made directly.
+    worked(sys.executable, "-m", "build", "--outdir", folder / "dist", ROOT)
+    worked(sys.executable, "-m", "venv", "--without-pip", folder / "env")
     python = folder / "env" / "bin" / "python"
     pip = (sys.executable, "-m", "pip", "--python", python, "install", "--no-compile", "--quiet")
-    installed = ran(*pip, "--constraint", ROOT / "constraints.txt", wheel)
-    assert installed.returncode == 0, installed.stderr
-
-    rng = np.random.default_rng(0)
-    ill = np.arange(200) % 10 == 0
-    people = pd.DataFrame({"age": rng.normal(50, 9, 200) + 20 * ill, "outcome": ill.astype(int)})
-    people.to_csv(folder / "people.csv", index=False)
+    worked(*pip, "--constraint", ROOT / "constraints.txt", *(folder / "dist").glob("*.whl"))
+    people().to_csv(folder / "people.csv", index=False)
     (folder / "people.parquet").write_bytes(b"PAR1")
-    for kind in ("cat", "dog"):
-        (folder / "photos" / kind).mkdir(parents=True)
-        for number in range(8):
-            pixels = rng.integers(0, 255, (8, 8, 3), dtype=np.uint8)
-            Image.fromarray(pixels).save(folder / "photos" / kind / f"{number}.png")
+    pictures(folder / "photos", cat=8, dog=8)
     (folder / "sweep.toml").write_text('tasks = "digits:8"\n[[methods]]\nmethod = "vs"\n')
     return lambda *words: ran(folder / "env" / "bin" / "curvewise", *words, folder=folder)
 
 
 def test_it_trains_and_predicts(curvewise):
-    trained = curvewise(
-        "train", "table:people.csv", "--target", "outcome", "--out", "model", "--max-fpr", "0.1"
-    )
+    words = "train table:people.csv --target outcome --out model --max-fpr 0.1"
+    trained = curvewise(*words.split())
     assert trained.returncode == 0, trained.stderr
     predicted = curvewise("predict", "people.csv", "--model", "model", "--out", "answers.csv")
     assert predicted.returncode == 0, predicted.stderr

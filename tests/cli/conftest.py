@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from safetensors.torch import save_file
 
 import curvewise as cw
 from command_line import ILL, ROWS, done, people, pictures
@@ -12,26 +11,14 @@ name = "tiny"
 tasks = ["digits:8", "digits:3"]
 betas = [20, 50]
 seeds = [0]
-[network]
-name = "mlp"
-hidden = [8]
-[recipe]
-preset = "quick"
-epochs = 1
-[[methods]]
-method = "vs"
-omega = [0.5, 0.9]
-gamma = [0, 0.2]
-tau = [1]
-[[methods]]
-method = "lct"
-tau = ["0:3:0.33"]
-rho = [0.0, 0.1]
-[[methods]]
-method = "focal"
-[[methods]]
-method = "unconditioned"
-tau = ["0:3:0.33"]
+network = { name = "mlp", hidden = [8] }
+recipe = { preset = "quick", epochs = 1 }
+methods = [
+    { method = "vs", omega = [0.5, 0.9], gamma = [0, 0.2], tau = [1] },
+    { method = "lct", tau = ["0:3:0.33"], rho = [0.0, 0.1] },
+    { method = "focal" },
+    { method = "unconditioned", tau = ["0:3:0.33"] },
+]
 """
 
 
@@ -39,16 +26,10 @@ tau = ["0:3:0.33"]
 def place(tmp_path_factory):
     """Tables, images, weights and scores, models of a table and of images, and an estimator."""
     place = tmp_path_factory.mktemp("made")
-    junk = people().astype({"age": str})
-    junk.loc[4, "age"] = "#REF!"
     tables = {
         "good": people(),
-        "one_class": people(outcome="well"),
-        "junk": junk,
-        "no_rows": people()[:0],
         "nothing_known": people()[["outcome"]].assign(age=np.nan),
         "without_age": people().drop(columns="age").assign(weight=1.5),
-        "infinite": people(age=np.where(ILL, np.inf, 1.0)),
         "numbered": people(code=[f"id{row}" for row in range(ROWS)]),
         "word_after_training": people(age="old"),
         "elsewhere": people(city="Paris"),
@@ -59,20 +40,10 @@ def place(tmp_path_factory):
     for name, frame in tables.items():
         frame.to_csv(place / f"{name}.csv", index=False)
     (place / "empty.csv").write_bytes(b"")
-    (place / "bytes.csv").write_bytes(bytes(range(256)))
-    (place / "ragged.csv").write_text("age,outcome\n1,ill\n2,well,3\n")
-    (place / "unclosed.csv").write_text('age,outcome\n1,"ill\n2,well\n')
     (place / "tiny.toml").write_text(SPEC)
     np.savez(place / "images.npz", x=np.zeros((4, 12, 12), np.uint8))
     np.savez(place / "labels.npz", y=np.zeros(4))
-    x = np.random.default_rng(0).normal(size=(60, 4))
-    x[7, 2] = np.nan
-    np.savez(place / "nan.npz", x=x, y=np.arange(60) % 6 == 0)
-    smaller = cw.build_network("mlp", in_shape=(3,)).state_dict()
-    save_file(smaller, place / "other.safetensors")
-    (place / "code.pth").write_bytes(b"not weights")
     pictures(place / "parts", crack=8, sound=24)
-    pictures(place / "single", crack=8)
     zero = pictures(place / "zero", crack=8, sound=24)
     (zero / "sound" / "3.png").write_bytes(b"")
     (place / "blank.jpg").write_bytes(b"")

@@ -87,14 +87,11 @@ def test_every_command_has_help_with_an_example():
         assert " ".join(printed.split()).count(f"curvewise {words} ") >= 2  # usage, and an example
 
 
-@pytest.mark.parametrize("words", ["", "sweep", "--help", "sweep run --help"])
-def test_help_goes_to_standard_output(words):
-    ended = command(*words.split())
-    assert (ended.code, ended.err) == (0 if "--help" in words else 2, "")
-    assert "Usage: curvewise" in ended.out
-
-
-def test_the_version_and_the_module_itself():
+def test_help_and_version_go_to_standard_output():
+    for words in ("", "sweep", "--help", "sweep run --help"):
+        ended = command(*words.split())
+        assert (ended.code, ended.err) == (0 if "--help" in words else 2, "")
+        assert "Usage: curvewise" in ended.out
     assert command("--version") == (0, f"curvewise {cw.__version__}\n", "")
     words = [sys.executable, "-m", "curvewise", "--version"]
     found = subprocess.run(words, check=True, capture_output=True, text=True)
@@ -154,6 +151,7 @@ def test_data_clean_asks_a_person(cache, monkeypatch, answer, code, left):
 
 def test_what_goes_on_but_should_be_known_is_one_line(place, tmp_path):
     model = ("--model", place / "people", "--out", tmp_path / "answers.csv", "--overwrite")
+    predict = ("predict", place / "good.csv", *model)
     train = ("train", f"table:{place / 'good.csv'}", "--target", "outcome", "--set", "epochs=1")
     never = ("--set", "film_init=paper", "--cost-ratio", 0.01, "--out", tmp_path / "never")
     numbered = (f"table:{place / 'numbered.csv'}", *train[2:], "--out", tmp_path / "model")

@@ -49,16 +49,13 @@ def test_a_store_becomes_a_page(store, tmp_path):
     assert "8 curves of digits:8" in done(*words)
 
 
-@pytest.fixture(scope="module")
-def stored(store):
+def test_scores_are_corrected_and_commands_given_where_that_can_be(store):
     with Store(store, readonly=True) as opened:
-        return store_page(opened, sweep="tiny", task="digits:8", beta=50.0)
-
-
-def test_scores_are_corrected_where_they_tell_enough(stored):
+        stored = store_page(opened, sweep="tiny", task="digits:8", beta=50.0)
     n0, n1 = stored.train_counts[50.0]
     for model in stored.models.itertuples():
         settings = model.settings
+        assert ("train" in model.fill) == (model.method in ("VS", "VS + LCT"))
         if model.method in ("focal", "tau drawn, no FiLM") or settings.get("gamma", 0) != 0:
             assert model.log_odds is None
             continue
@@ -70,12 +67,7 @@ def test_scores_are_corrected_where_they_tell_enough(stored):
             + np.log(share / (1 - share)) - np.log(n1 / n0)
         )  # fmt: skip
         np.testing.assert_allclose(model.log_odds, expected, atol=1e-4)
-
-
-def test_commands_are_there_where_train_has_the_method(stored):
-    models = list(stored.models.itertuples())
-    for model in models:
-        assert ("train" in model.fill) == (model.method in ("VS", "VS + LCT"))
+    models = stored.models.itertuples()
     fill = next(each for each in models if each.settings.get("rho") == 0.1).fill
     for part in ("--tau 0:3:0.33", "--set rho=0.1", "--set epochs=1", "--set network.hidden=8"):
         assert part in fill["train"]
@@ -86,21 +78,10 @@ IMAGES = """
 name = "images"
 tasks = ["folder:photos"]
 seeds = [3]
-[data]
-image_size = 16
-[network]
-name = "small-cnn"
-width = 4
-[recipe]
-preset = "quick"
-epochs = 2
-clip_norm = "none"
-[[methods]]
-method = "vs"
-tau = [1, 2]
-[[methods]]
-method = "lct"
-tau = ["0:3:0.33"]
+data = { image_size = 16 }
+network = { name = "small-cnn", width = 4 }
+recipe = { preset = "quick", epochs = 2, clip_norm = "none" }
+methods = [{ method = "vs", tau = [1, 2] }, { method = "lct", tau = ["0:3:0.33"] }]
 """
 
 
@@ -135,9 +116,7 @@ def test_a_model_becomes_a_page_with_its_tau(place, tmp_path, monkeypatch):
     assert ended.code == 2
     assert "give --data" in ended.err
     assert not (tmp_path / "none.html").exists()
-
-
-def test_evaluate_leaves_a_page_too(place, tmp_path):
+    # So does its evaluation.
     words = ("evaluate", f"table:{place / 'good.csv'}", "--model", place / "people", "--tau", 1.2)
     printed = json.loads(done(*words, "--out", tmp_path / "again", "--json"))
     data = read(tmp_path / "again" / "report.html")
@@ -163,12 +142,10 @@ def test_without_plotly_other_commands_go_on(place, tmp_path, monkeypatch):
 
 def operated(**changes):
     """A model of gamma and tau with an operating point of its own, and what it is measured on."""
-    task = cw.load_task("digits:8", beta=20)
+    task, recipe = cw.load_task("digits:8", beta=20), cw.preset("quick", epochs=1)
     family = cw.LossFamily(0.7, cw.LinearDensity(0, 0.4, 2.5), cw.LinearDensity(0.0, 3.0, 0.33))
-    network = cw.build_network("mlp", in_shape=(64,), seed=0)
-    recipe = cw.preset("quick", epochs=1)
-    fitted = cw.fit(network, family, task.x_train, task.y_train, recipe)
     spec, names = cw.NetworkSpec("mlp", (64,)), ("not 8", "8")
+    fitted = cw.fit(spec.build(seed=0), family, task.x_train, task.y_train, recipe)
     model = cw.Model(fitted.network, spec, family, recipe, names, fitted.class_counts)
     point = cw.choose_operating_point(task.y_test, model.scores(task.x_test), max_fpr=0.05)
     top = dict(zip(family.drawn, model.lam()[0].tolist(), strict=True))
@@ -184,8 +161,8 @@ def shown(model, part, **at):
     return model_page(Levels(model, part, **at), Path("m"), "digits:8", {})
 
 
-def test_probabilities_of_a_model_are_its_own():
-    model, task, _ = operated()
+def test_probabilities_of_a_model_and_its_point_are_its_own():
+    model, task, point = operated()
     rows = np.random.default_rng(0).permutation(len(task.y_test))[:200]
     part = MeasuredPart(task.x_test[rows], task.y_test[rows])
     given = shown(model, part, tau=1.2)
@@ -194,13 +171,9 @@ def test_probabilities_of_a_model_are_its_own():
     p = model.probabilities(part.x, prior=float(part.y.mean()), tau=1.2)
     np.testing.assert_allclose(torch.sigmoid(torch.tensor(at["log_odds"])), p, rtol=1e-5)
     np.testing.assert_allclose(at["score"], model.scores(part.x, tau=1.2), atol=1e-5)
-
-
-def test_a_models_own_point_is_that_of_its_lambda():
-    model, task, point = operated()
+    # Its own point is that of its lambda.
     part = MeasuredPart(task.x_test, task.y_test)
-    given = shown(model, part)
-    own = given.own_point
+    own = (given := shown(model, part)).own_point
     at = given.models.iloc[own.model]
     assert at["settings"]["tau"] == 3.0
     assert own.threshold == point.threshold
@@ -213,8 +186,7 @@ def test_a_models_own_point_is_that_of_its_lambda():
     settings = given.models["settings"].iloc[given.own_point.model]
     assert settings["gamma"] == pytest.approx(0.4)
     # Other samples, another part, nothing called positive, another lambda, no point at all.
-    few = MeasuredPart(task.x_test[:300], task.y_test[:300])
-    rule = shown(model, few).own_point.rule
+    rule = shown(model, MeasuredPart(task.x_test[:300], task.y_test[:300])).own_point.rule
     assert rule == "chosen by train for FPR at most 0.05 on the model's test part"
     model, _, _ = operated(measured_on="validation part", threshold=None)
     own = shown(model, part).own_point

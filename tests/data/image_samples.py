@@ -28,14 +28,6 @@ def noisy_jpeg(path: Path, seed: int, size: tuple[int, int] = (64, 48)) -> Path:
     return path
 
 
-def class_folders(base: Path, **counts: int) -> Path:
-    """Write so many images a class; red is the class, green the number."""
-    for red, (name, count) in enumerate(counts.items()):
-        for green in range(count):
-            picture(base / name / f"{green}.png", (100 * red, green, 0))
-    return base
-
-
 def cifar_batch(labels, key=b"labels") -> dict:
     """What a file of CIFAR holds; the first pixel of an image is its label."""
     data = np.random.default_rng(0).integers(0, 256, (len(labels), 3072), dtype=np.uint8)
@@ -46,24 +38,21 @@ def cifar_batch(labels, key=b"labels") -> dict:
 def write_cifar10(base: Path, train: list[int], test: list[int]) -> Path:
     """Write five equal batches, and the test batch."""
     parts = {f"data_batch_{number}": train for number in range(1, 6)} | {"test_batch": test}
-    return _write_cifar(
-        base / "cifar-10-batches-py", parts, b"labels", "batches.meta", b"label_names", CIFAR10
-    )
+    return _write_cifar(base / "cifar-10-batches-py", parts, b"labels", "batches.meta", CIFAR10)
 
 
 def write_cifar100(base: Path, train: list[int], test: list[int]) -> Path:
     """Write a set that has the household classes only."""
     parts = {"train": train, "test": test}
-    return _write_cifar(
-        base / "cifar-100-python", parts, b"fine_labels", "meta", b"fine_label_names", HOUSEHOLD
-    )
+    return _write_cifar(base / "cifar-100-python", parts, b"fine_labels", "meta", HOUSEHOLD)
 
 
-def _write_cifar(folder, parts, key, meta, names_key, names):
+def _write_cifar(folder, parts, key, meta, names):
     folder.mkdir(parents=True)
     for name, labels in parts.items():
         (folder / name).write_bytes(pickle.dumps(cifar_batch(labels, key), protocol=4))
-    (folder / meta).write_bytes(pickle.dumps({names_key: [name.encode() for name in names]}))
+    about = {key.removesuffix(b"s") + b"_names": [name.encode() for name in names]}
+    (folder / meta).write_bytes(pickle.dumps(about))
     return folder
 
 

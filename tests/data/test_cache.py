@@ -84,9 +84,8 @@ def test_broken_images_are_left_out_and_named_or_too_many(tmp_path):
         with pytest.warns(UserWarning, match=r"3 of 300 images unreadable: \S+0.png \(the file"):
             images, broken = cached_images(files, 4, tmp_path / "out")
         assert numbers(images) == kept
-        assert {row: path for row, (path, _) in broken.items()} == {
-            row: str(files[row]) for row in (0, 150, 299)
-        }
+        found = {row: path for row, (path, _) in broken.items()}
+        assert found == {row: str(files[row]) for row in (0, 150, 299)}
         assert all(reason for _, reason in broken.values())
     files[30].write_bytes(b"")
     with pytest.raises(InputError, match=r"at most 1 % .* got 4 of 300 images") as caught:
@@ -98,17 +97,17 @@ def test_broken_images_are_left_out_and_named_or_too_many(tmp_path):
 
 
 @pytest.mark.usefixtures("ten_a_batch")
-@pytest.mark.parametrize("error", [KeyboardInterrupt, OSError])
-def test_an_interrupted_run_leaves_nothing(tmp_path, error):
-    def stop(what, done, total):
-        if done == 20:
-            raise error
-
+def test_an_interrupted_run_leaves_nothing(tmp_path):
     files = pictures(tmp_path / "in", 40)
-    with pytest.raises(error):
-        cached_images(files, 4, tmp_path / "out", progress=stop)
-    assert list((tmp_path / "out").iterdir()) == []
-    assert len(cached_images(files, 4, tmp_path / "out")[0]) == 40
+    for error in (KeyboardInterrupt, OSError):
+
+        def stop(what, done, total, error=error):
+            if done == 20:
+                raise error
+
+        with pytest.raises(error):
+            cached_images(files, 4, tmp_path / "out", progress=stop)
+        assert list((tmp_path / "out").iterdir()) == []
 
 
 KILLED = """
@@ -149,8 +148,7 @@ def test_a_killed_run_shows_no_cache_and_is_cleared_away_later(tmp_path):
 
 @pytest.mark.usefixtures("ten_a_batch")
 def test_two_at_once_agree(tmp_path):
-    files = pictures(tmp_path / "in", 20)
-    inner = []
+    files, inner = pictures(tmp_path / "in", 20), []
 
     def other_process(what, done, total):
         if done == 10:
@@ -161,32 +159,27 @@ def test_two_at_once_agree(tmp_path):
     assert len(list((tmp_path / "out").iterdir())) == 1
 
 
-def test_a_damaged_cache_is_told(tmp_path):
-    files = pictures(tmp_path / "in", 10)
-    cached_images(files, 4, tmp_path / "out")
-    (folder,) = (tmp_path / "out").iterdir()
+def test_damaged_caches_bad_sizes_and_missing_files_are_told(tmp_path):
+    files, out = pictures(tmp_path / "in", 10), tmp_path / "out"
+    cached_images(files, 4, out)
+    (folder,) = out.iterdir()
     (folder / "images.npy").write_bytes((folder / "images.npy").read_bytes()[:-5])
     with pytest.raises(InputError, match=f"the cache {folder} must be whole.* remove it"):
-        cached_images(files, 4, tmp_path / "out")
+        cached_images(files, 4, out)
     np.save(folder / "images.npy", np.zeros((9, 3, 4, 4), np.uint8))
-    with pytest.raises(InputError, match=r"must hold 10 images of 4 px, got shape \(9, 3, 4, 4\)"):
-        cached_images(files, 4, tmp_path / "out")
-
-
-def test_bad_sizes_no_files_and_missing_files(tmp_path):
-    for size in (0, -3, 100_000, "large"):
-        with pytest.raises(InputError, match="image_size must be"):
-            cached_images(pictures(tmp_path / "in", 1), size, tmp_path / "out")
-    with pytest.raises(InputError, match="must have one image or more, got none"):
-        cached_images([], 4, tmp_path / "out")
-    with pytest.raises(InputError, match=r"got \S+gone.jpg: No such file"):
-        cached_images([tmp_path / "gone.jpg"], 4, tmp_path / "out")
+    for some, size, message in (
+        (files, 4, r"must hold 10 images of 4 px, got shape \(9, 3, 4, 4\)"),
+        *((files, size, "image_size must be") for size in (0, -3, 100_000, "large")),
+        ([], 4, "must have one image or more, got none"),
+        ([tmp_path / "gone.jpg"], 4, r"got \S+gone.jpg: No such file"),
+    ):
+        with pytest.raises(InputError, match=message):
+            cached_images(some, size, out)
 
 
 @pytest.mark.skipif(not STATUS.exists(), reason="memory is read from /proc")
 def test_memory_is_bounded(tmp_path):
     """157 MB of pixels; what is held at a time is twice 8 MB and a picture a thread."""
-
     seen = []
 
     def note(*_):
@@ -223,19 +216,16 @@ def test_caches_are_found_with_size_and_days_since_their_use_and_removed(tmp_pat
     assert list((tmp_path / "cache").iterdir()) == [small]
 
 
-@pytest.mark.parametrize(
-    "name", [f"my-pictures-4px-{HEX20}", f".unfinished-my-pictures-4px-{HEX20}-{HEX32}"]
-)
-def test_an_interrupted_one_goes_and_one_being_written_stays(tmp_path, name):
-    left = tmp_path / name
+@pytest.mark.parametrize("start", ["", ".unfinished-"])
+def test_an_interrupted_one_goes_and_one_being_written_stays(tmp_path, start):
+    left = tmp_path / f"{start}my-pictures-4px-{HEX20}{f'-{HEX32}' if start else ''}"
     left.mkdir()
     (item,) = find_caches(tmp_path)
     assert (item.size, item.state, remove_caches([item])) == (0, "being written", 0)
     (left / f".unfinished-{HEX32}.npy").write_bytes(b"x" * 100)
-    (fresh,) = find_caches(aged(left, 0.5 / 24).parent)
-    assert (fresh.size, fresh.state, remove_caches([fresh])) == (100, "being written", 0)
-    (item,) = find_caches(aged(left, 2 / 24).parent)
-    assert (item.size, item.state, remove_caches([item])) == (100, "interrupted", 100)
+    for hours, state, freed in ((0.5, "being written", 0), (2, "interrupted", 100)):
+        (item,) = find_caches(aged(left, hours / 24).parent)
+        assert (item.size, item.state, remove_caches([item])) == (100, state, freed)
     assert not left.exists()
 
 

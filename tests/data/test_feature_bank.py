@@ -114,16 +114,14 @@ def test_every_image_is_computed_once(tmp_path_factory, calls):
     assert sum(network.batches) == len({row for rows, _ in calls for row in rows})
 
 
-def test_batches_and_chunks_are_bounded(tmp_path, backbone):
+def test_batches_and_chunks_are_bounded_and_a_key_is_of_bytes_and_shape(tmp_path, backbone):
     bank = FeatureBank(tmp_path)
     bank.features(pictures(300), name="x")
     assert backbone.batches == [64, 64, 64, 64, 44]
     assert backbone.sizes == {64}
     files = list(bank.folder.iterdir())
     assert sorted(len(np.load(file, allow_pickle=False)) for file in files) == [44, 256]
-
-
-def test_a_key_is_of_bytes_and_shape_wherever_they_are(tmp_path, backbone):
+    backbone.batches.clear()
     images, bank = pictures(20), FeatureBank(tmp_path / "bank", size=8)
     np.save(tmp_path / "images.npy", images)
     mapped = np.load(tmp_path / "images.npy", mmap_mode="r")[3:]

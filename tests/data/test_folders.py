@@ -4,8 +4,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from image_samples import class_folders, picture
+from image_samples import picture
 
+from command_line import pictures
 from curvewise.base.errors import InputError
 from curvewise.data import folders
 from curvewise.data.folders import dogs_vs_cats, folder
@@ -17,8 +18,8 @@ def options(tmp_path) -> SourceOptions:
     return SourceOptions(data_dir=tmp_path / "data", cache_dir=tmp_path / "cache", image_size=8)
 
 
-def test_rarer_class_is_positive_and_a_fifth_is_tested(tmp_path, options):
-    base = class_folders(tmp_path / "pets", rare=10, usual=40)
+def test_the_rarer_the_named_or_the_last_class_is_positive_and_a_fifth_tested(tmp_path, options):
+    base = pictures(tmp_path / "pets", rare=10, usual=40)
     task = folder(str(base), options)
     assert (task.name, task.class_names) == ("folder:pets", ("usual", "rare"))
     assert (task.class_counts, np.bincount(task.y_test).tolist()) == ((32, 8), [8, 2])
@@ -30,10 +31,16 @@ def test_rarer_class_is_positive_and_a_fifth_is_tested(tmp_path, options):
     about = {"mean": [0.485, 0.456, 0.406], "std": [0.229, 0.224, 0.225], "image_size": 8}
     assert {name: task.details[name] for name in about} == about  # those of ImageNet
     assert task.details["broken"] == []
+    base = pictures(tmp_path / "more", a=10, b=20, c=10)
+    task = folder(str(base), replace(options, positive="b"))
+    assert task.class_names == ("rest", "b")
+    np.testing.assert_array_equal(task.y_train, task.x_train[:, 0, 0, 0] == 100)
+    equal = str(pictures(tmp_path / "equal", a=10, b=10))
+    assert folder(equal, options).class_names == ("a", "b")
 
 
 def test_the_split_follows_the_seed_and_decodes_nothing_anew(tmp_path):
-    base, calls = str(class_folders(tmp_path / "pets", a=20, b=20)), []
+    base, calls = str(pictures(tmp_path / "pets", a=20, b=20)), []
     options = SourceOptions(cache_dir=tmp_path / "cache", progress=lambda *_: calls.append(1))
     first, again, other = (folder(base, replace(options, seed=seed)) for seed in (0, 0, 1))
     assert first.fingerprint == again.fingerprint != other.fingerprint
@@ -41,17 +48,8 @@ def test_the_split_follows_the_seed_and_decodes_nothing_anew(tmp_path):
     assert first.x_test.shape[1:] == (3, 96, 96)  # the usual size
 
 
-def test_of_more_classes_the_rest_is_one_and_of_equal_ones_the_last_is_positive(tmp_path, options):
-    base = str(class_folders(tmp_path / "pets", a=10, b=20, c=10))
-    task = folder(base, replace(options, positive="b"))
-    assert task.class_names == ("rest", "b")
-    np.testing.assert_array_equal(task.y_train, task.x_train[:, 0, 0, 0] == 100)
-    equal = str(class_folders(tmp_path / "equal", a=10, b=10))
-    assert folder(equal, options).class_names == ("a", "b")
-
-
-def test_found_under_the_data_folder_with_nested_folders_and_strangers(tmp_path, options):
-    base = class_folders(tmp_path / "data" / "pets", a=10, b=10)
+def test_nested_folders_are_found_strangers_and_broken_images_skipped(tmp_path, options):
+    base = pictures(tmp_path / "data" / "pets", a=10, b=10)
     picture(base / "a" / "more" / "x.JPG", (0, 77, 0))
     picture(base / ".hidden" / "x.jpg", (0, 0, 0))
     (base / "b" / ".x.jpg").write_text("not an image")
@@ -60,10 +58,7 @@ def test_found_under_the_data_folder_with_nested_folders_and_strangers(tmp_path,
     task = folder("pets", options)
     assert len(task.y_train) + len(task.y_test) == 21
     assert task.class_names == ("a", "b")
-
-
-def test_a_broken_image_is_skipped_and_the_others_keep_their_labels(tmp_path, options):
-    many = class_folders(tmp_path / "many", a=120, b=80)
+    many = pictures(tmp_path / "many", a=120, b=80)
     (many / "a" / "5.png").write_bytes(b"")
     with pytest.warns(UserWarning, match="1 of 200 images unreadable"):
         task = folder(str(many), options)

@@ -28,7 +28,7 @@ def test_short_side_is_resized_and_the_centre_kept(tmp_path, width, height):
     np.testing.assert_array_equal(decode(tmp_path / "b.png", 16), noise.transpose(2, 0, 1))
 
 
-def test_a_large_jpeg_decoded_small_looks_the_same(tmp_path):
+def test_a_large_jpeg_decoded_small_looks_the_same_and_its_orientation_is_applied(tmp_path):
     path = noisy_jpeg(tmp_path / "a.jpg", seed=0, size=(1600, 1200))
     with Image.open(path) as image:
         square = image.convert("RGB").crop((200, 0, 1400, 1200))
@@ -36,10 +36,7 @@ def test_a_large_jpeg_decoded_small_looks_the_same(tmp_path):
     difference = np.abs(decode(path, 64).astype(int) - whole)
     assert difference.mean() < 1.5
     assert difference.max() < 16
-
-
-def test_exif_orientation_is_applied(tmp_path):
-    """Red above blue, stored turned by a quarter with a note to turn it back."""
+    # Red above blue, stored turned by a quarter with a note to turn it back.
     image = Image.new("RGB", (32, 32), RED)
     image.paste(Image.new("RGB", (32, 16), BLUE), (0, 16))
     exif = Image.Exif()

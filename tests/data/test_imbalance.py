@@ -23,9 +23,8 @@ def sizes(y, indices):
     return np.bincount(y[indices], minlength=y.max() + 1).tolist()
 
 
-@pytest.mark.parametrize(
-    ("counts", "beta", "named", "expected"),
-    [
+def test_sizes_follow_the_rule():
+    for counts, beta, named, expected in (
         # The sample table of the paper's appendix, as far as it follows the rule floor(n0 / beta).
         ((5_000, 5_000), 200, None, [5_000, 25]),
         ((2_500, 2_500), 200, None, [2_500, 12]),  # 12.5, the paper prints 13
@@ -45,24 +44,18 @@ def sizes(y, indices):
         ((100, 100), 10, None, [100, 10]),
         ((100, 100), 10, 0, [10, 100]),
         ((30, 100), 10, 1, [30, 3]),
-    ],
-)
-def test_sizes_follow_the_rule(counts, beta, named, expected):
-    y = labels(*counts)
-    assert sizes(y, subsample_to_beta(y, beta, seed=0, minority=named)) == expected
-
-
-@pytest.mark.parametrize("convert", [list, torch.tensor, lambda y: y == 1, lambda y: y * 6 - 3])
-def test_containers_and_label_values_make_no_difference(convert):
-    y = labels(40, 30)
-    expected = subsample_to_beta(y, 4, seed=1)
-    np.testing.assert_array_equal(subsample_to_beta(convert(y), 4, seed=1), expected)
+    ):
+        y = labels(*counts)
+        assert sizes(y, subsample_to_beta(y, beta, seed=0, minority=named)) == expected
 
 
 @pytest.mark.parametrize("subsample", [subsample_to_beta, subsample_long_tail])
-def test_seeds_mean_something(subsample):
-    first, again, other = (subsample(labels(100, 100), 10, seed=s).tolist() for s in (0, 0, 1))
+def test_seeds_mean_something_and_containers_and_label_values_nothing(subsample):
+    y = labels(100, 100)
+    first, again, other = (subsample(y, 10, seed=s).tolist() for s in (0, 0, 1))
     assert first == again != other
+    for convert in (list, torch.tensor, lambda y: y == 1, lambda y: y * 6 - 3):
+        assert subsample(convert(y), 10, seed=0).tolist() == first
 
 
 def test_every_minority_sample_can_be_drawn():
@@ -96,19 +89,16 @@ def test_long_tail_of_two_classes_is_a_beta_subset():
         assert sizes(y, subsample_long_tail(y, beta, seed=0)) == expected
 
 
-@pytest.mark.parametrize(
-    ("counts", "ratio", "expected"),
-    [
+def test_long_tail_falls_exponentially():
+    for counts, ratio, expected in (
         # CIFAR-10 at ratio 100, the sizes that long-tail papers print.
         ([5_000] * 10, 100, [5000, 2997, 1796, 1077, 645, 387, 232, 139, 83, 50]),
         ([196] * 3, 49, [196, 28, 4]),  # in floating point 196 * 49**-1 is a little less than 4
         ([1_000, 1_000, 2], 100, [200, 20, 2]),  # a short tail class shrinks the head
         ([1_000, 30, 1_000], 100, [300, 30, 3]),
-    ],
-)
-def test_long_tail_falls_exponentially(counts, ratio, expected):
-    y = labels(*counts)
-    assert sizes(y, subsample_long_tail(y, ratio, seed=0)) == expected
+    ):
+        y = labels(*counts)
+        assert sizes(y, subsample_long_tail(y, ratio, seed=0)) == expected
 
 
 @given(st.lists(st.integers(1, 40), min_size=2, max_size=6), st.floats(1, 300))

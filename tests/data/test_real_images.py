@@ -14,21 +14,16 @@ from curvewise.data.task import SourceOptions
 UNPACK = Path(__file__).parents[2].parent / "shared" / "data" / "unpack.py"
 
 
-@pytest.fixture
-def unpacked(tmp_path):
-    """Return a function that makes options of a folder with real data, or skips."""
-
-    def unpack(target: str) -> SourceOptions:
-        if not UNPACK.is_file():
-            pytest.skip(f"real images need {UNPACK.name} in the folder shared/data")
-        subprocess.run([sys.executable, UNPACK, tmp_path, target], check=True, capture_output=True)
-        return SourceOptions(data_dir=tmp_path, cache_dir=tmp_path / "cache")
-
-    return unpack
+def unpacked(folder: Path, target: str) -> SourceOptions:
+    """Return options of a folder with real data, or skip."""
+    if not UNPACK.is_file():
+        pytest.skip(f"real images need {UNPACK.name} in the folder shared/data")
+    subprocess.run([sys.executable, UNPACK, folder, target], check=True, capture_output=True)
+    return SourceOptions(data_dir=folder, cache_dir=folder / "cache")
 
 
-def test_household(unpacked):
-    options = unpacked("cifar100")
+def test_household(tmp_path):
+    options = unpacked(tmp_path, "cifar100")
     task = cifar100("household", options)
     assert task.class_counts == (2500, 53)  # this copy lacks most electronics
     assert np.bincount(task.y_test).tolist() == [500, 50]
@@ -36,19 +31,15 @@ def test_household(unpacked):
 
 
 @pytest.mark.slow
-def test_cifar10(unpacked):
-    task = cifar10("animal/vehicle", unpacked("cifar10"))
+def test_cifar10_and_dogs_vs_cats(tmp_path):
+    task = cifar10("animal/vehicle", unpacked(tmp_path, "cifar10"))
     assert task.class_counts == (30_000, 20_000)
     assert task.details["deviations"] == []
     pixels = task.x_train.transpose(1, 0, 2, 3).reshape(3, -1)
     # These are re-encoded as JPEG, which moves mean and spread a little.
     np.testing.assert_allclose(pixels.mean(1) / 255, task.details["mean"], atol=0.005)
     np.testing.assert_allclose(pixels.std(1) / 255, task.details["std"], atol=0.005)
-
-
-@pytest.mark.slow
-def test_dogs_vs_cats(unpacked):
-    task = dogs_vs_cats("", unpacked("dogs-vs-cats"))
+    task = dogs_vs_cats("", unpacked(tmp_path, "dogs-vs-cats"))
     assert task.class_counts == (3000, 500)
     assert np.bincount(task.y_test).tolist() == [1000, 1000]
     assert task.x_train.shape == (3500, 3, 96, 96)

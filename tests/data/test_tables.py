@@ -30,15 +30,10 @@ def patients(n: int = 200, seed: int = 0) -> pd.DataFrame:
     rng = np.random.default_rng(seed)
     patient = np.arange(n) // 2
     ill = patient % 5 == 0
-    return pd.DataFrame(
-        {
-            "age": rng.normal(50, 10, n).round(1),
-            "sex": rng.choice(["f", "m"], n),
-            "marker": np.where(rng.random(n) < 0.2, np.nan, ill + rng.normal(0, 1, n)),
-            "patient": [f"p{number}" for number in patient],
-            "state": np.where(ill, "ill", "well"),
-        }
-    )
+    columns = {"age": rng.normal(50, 10, n).round(1), "sex": rng.choice(["f", "m"], n)}
+    columns["marker"] = np.where(rng.random(n) < 0.2, np.nan, ill + rng.normal(0, 1, n))
+    columns["patient"] = [f"p{number}" for number in patient]
+    return pd.DataFrame({**columns, "state": np.where(ill, "ill", "well")})
 
 
 def csv(folder: Path, frame: pd.DataFrame | None = None) -> str:
@@ -113,9 +108,8 @@ N = 100
 ONE_ILL = ["ill"] + ["well"] * (N - 1)
 
 
-@pytest.mark.parametrize(
-    ("change", "sentence"),
-    [
+def test_content_that_cannot_be_used_is_refused(tmp_path):
+    for change, sentence in (
         ({"state": ["ill"] * N}, "target 'state' must hold two classes, got one: 'ill'"),
         ({"state": [None] * N}, "target 'state' must have a class in every row"),
         ({"state": ["a", "b", "c", "c"] * 25}, "--positive against the rest, got 3: 'a', 'b', 'c'"),
@@ -126,12 +120,10 @@ ONE_ILL = ["ill"] + ["well"] * (N - 1)
         ({"patient": ["p", *[None] * (N - 1)]}, "99 rows have none, the first is row 2"),
         ({"patient": ["p"] * N}, "groups cannot be split with every class on both sides"),
         ({"patient": ONE_ILL, "state": ONE_ILL}, "cannot be split with every class on both sides"),
-    ],
-)
-def test_content_that_cannot_be_used_is_refused(tmp_path, change, sentence):
-    frame = patients(N).assign(**change)
-    with pytest.raises(InputError, match=sentence):
-        table(csv(tmp_path, frame), SourceOptions(target="state", group="patient"))
+    ):
+        frame = patients(N).assign(**change)
+        with pytest.raises(InputError, match=sentence):
+            table(csv(tmp_path, frame), SourceOptions(target="state", group="patient"))
 
 
 def test_columns_without_use_are_dropped_with_a_warning(tmp_path):
@@ -299,13 +291,10 @@ def test_the_positive_class_is_the_rarer_in_training_or_the_one_said(tmp_path):
     arrays = {**SPLIT, "y_train": ["a"] * 30 + ["b"] * 10, "y_test": ["a"] * 1 + ["b"] * 19}
     assert npz(saved(tmp_path, **arrays), SourceOptions()).class_names == ("a", "b")
     assert npz(saved(tmp_path, **arrays), SourceOptions(positive="a")).class_names == ("b", "a")
-    digits = {"x": X, "y": np.arange(60) % 3}
-    task = npz(saved(tmp_path, **digits), SourceOptions(positive="2"))
+    three = {"x": X, "y": np.arange(60) % 3}
+    task = npz(saved(tmp_path, **three), SourceOptions(positive="2"))
     assert task.class_names == ("not 2", "2")
     assert task.y_train.sum() + task.y_test.sum() == 20
-
-
-def test_class_names_in_the_file_keep_their_order(tmp_path):
     names = {"class_names": ["dog", "cat"]}
     task = npz(saved(tmp_path, x=X, y=(~Y).astype(int), **names), SourceOptions())
     assert task.class_names == ("dog", "cat")  # although there are fewer dogs
@@ -313,16 +302,15 @@ def test_class_names_in_the_file_keep_their_order(tmp_path):
     task = npz(saved(tmp_path, x=X, y=Y.astype(int), **names), SourceOptions(positive="dog"))
     assert task.class_names == ("cat", "dog")
     with pytest.raises(InputError, match=r"must be whole numbers from 0 to 1, .* got \[0, 1, 2\]"):
-        npz(saved(tmp_path, x=X, y=np.arange(60) % 3, **names), SourceOptions())
+        npz(saved(tmp_path, **three, **names), SourceOptions())
 
 
 HOLED = X.copy()
 HOLED[7, 2] = np.nan
 
 
-@pytest.mark.parametrize(
-    ("arrays", "sentence"),
-    [
+def test_arrays_that_cannot_be_used_are_refused(tmp_path):
+    for arrays, sentence in (
         ({"x": HOLED, "y": Y}, "x of a.npz must be finite, got nan in row 7, column 2"),
         ({**SPLIT, "x_test": X[40:] * 1e300}, "x_test of a.npz must be finite, got "),
         ({"x": X}, "must have the arrays x_train, y_train, x_test, y_test, or x and y, got x"),
@@ -338,12 +326,10 @@ HOLED[7, 2] = np.nan
         ({"x": IMAGES.swapaxes(1, 3), "y": Y}, "1 or 3 channels as (n, C, H, W), got (60, 8"),
         ({**SPLIT, "x_test": X[40:, :3]}, "rows of the same shape, got (4,) and (3,)"),
         ({"x": IMAGES / 255, "y": Y}, "got float64 (60, 3, 8, 8)"),
-    ],
-)
-def test_arrays_that_cannot_be_used_are_refused(tmp_path, arrays, sentence):
-    with pytest.raises(InputError) as caught:
-        npz(saved(tmp_path, **arrays), SourceOptions())
-    assert sentence in str(caught.value)
+    ):
+        with pytest.raises(InputError) as caught:
+            npz(saved(tmp_path, **arrays), SourceOptions())
+        assert sentence in str(caught.value)
 
 
 def test_files_that_are_no_arrays_are_refused(tmp_path):

@@ -7,28 +7,22 @@ from decimal import Decimal
 from types import SimpleNamespace
 
 import numpy as np
-import pandas as pd
 import pytest
 from hypothesis import given, strategies as st
 from rich.console import Console
 
 import curvewise as cw
-from command_line import command, done
+from command_line import ROWS, command, done, people
 from curvewise.cli.models import evaluation_table
 from curvewise.models.evaluate import evaluate
 from curvewise.models.operating import short_threshold, threshold_text
-
-ROWS = 400
 
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory):
     """A table, and models of it: with a rule on the test part, on a validation part, without."""
     place = tmp_path_factory.mktemp("thresholds")
-    ill = np.arange(ROWS) % 5 == 0
-    age = np.random.default_rng(0).normal(50, 9, ROWS) + 9 * ill
-    frame = pd.DataFrame({"age": age, "outcome": np.where(ill, "ill", "well")})
-    frame.to_csv(place / "people.csv", index=False)
+    people().drop(columns="city").to_csv(place / "people.csv", index=False)
     words = ("train", f"table:{place / 'people.csv'}", "--target", "outcome", "--set", "epochs=5")
     for name, more in (
         ("ruled", ("--max-fpr", "0.05")),
@@ -41,15 +35,13 @@ def place(tmp_path_factory):
     return place
 
 
+FPR = "FPR at most 0.05 on the model's test part"
 # A model, options of predict, the threshold (None: that of a rule), and whose choice it is.
 CHOICES = [
-    ("ruled", [], None, "FPR at most 0.05 on the model's test part, by train"),
+    ("ruled", [], None, f"{FPR}, by train"),
     ("ruled", ["--threshold", "0.25"], 0.25, "given"),
     ("ruled", ["--min-tpr", "0.9"], None, "TPR at least 0.9 on the model's test part"),
-    (
-        *("ruled", ["--tau", "1"], 0.0),
-        "the default; that of FPR at most 0.05 on the model's test part, by train is for tau = 3",
-    ),
+    ("ruled", ["--tau", "1"], 0.0, f"the default; that of {FPR}, by train is for tau = 3"),
     ("kept", [], None, "TPR at least 0.8 on the model's validation part, by train"),
     ("kept", ["--max-fpr", "0.1"], None, "FPR at most 0.1 on the model's validation part"),
     ("plain", [], 0.0, "the default at tau = 3; --max-fpr chooses another"),
@@ -57,9 +49,7 @@ CHOICES = [
 
 
 @pytest.mark.parametrize(("name", "more", "threshold", "origin"), CHOICES)
-def test_a_threshold_is_printed_with_whose_choice_it_is(
-    place, tmp_path, name, more, threshold, origin
-):
+def test_a_threshold_is_printed_with_its_origin(place, tmp_path, name, more, threshold, origin):
     """Counting the file's scores again gives its calls, also in the row that is the threshold."""
     out = tmp_path / "a.csv"
     words = ("predict", place / "people.csv", "--model", place / name, "--out", out, *more)
@@ -82,7 +72,7 @@ def test_a_threshold_is_printed_with_whose_choice_it_is(
         assert more or printed == pytest.approx(metrics["threshold"], rel=1e-6)
 
 
-def test_a_threshold_that_nothing_reaches_calls_nothing(place, tmp_path):
+def test_a_threshold_that_nothing_reaches_calls_nothing_and_no_number_is_a_dash(place, tmp_path):
     model = cw.load(place / "never" / "model.safetensors")
     model.record["operating_point"]["threshold"] = None
     cw.save(model, place / "none.safetensors")
@@ -91,13 +81,10 @@ def test_a_threshold_that_nothing_reaches_calls_nothing(place, tmp_path):
     assert f"{ROWS} rows, 0 called positive at threshold inf (FPR at most 0 on" in ended.out
     ended = command(*words, "--out", tmp_path / "b.csv", "--json")
     assert json.loads(ended.out)["threshold"] is None
-
-
-def printed_in(table) -> dict[str, str]:
-    with io.StringIO() as text:
-        Console(file=text, width=200).print(table)
-        rows = [line.split("│") for line in text.getvalue().splitlines() if "│" in line]
-    return {row[1].strip(): row[2].strip() for row in rows}
+    words = ("evaluate", f"table:{place / 'people.csv'}", "--model", place / "plain")
+    printed = command(*words, "--threshold", "99").out
+    assert "nan" not in printed
+    assert "- at prevalence 0.1000" in printed
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -107,16 +94,12 @@ def test_the_table_of_an_evaluation_has_the_digits_that_its_calls_need(seed):
     score = (5 + rng.normal(size=200) + y).astype(np.float32)
     model = SimpleNamespace(scores=lambda x: x)
     result = evaluate(model, score, y, rule={"max_fpr": 0.1})
-    printed = float(printed_in(evaluation_table(result, "made", "samples"))["chosen on these data"])
+    text = io.StringIO()
+    Console(file=text, width=200).print(evaluation_table(result, "made", "samples"))
+    rows = [line.split("│") for line in text.getvalue().splitlines() if "│" in line]
+    (printed,) = (float(row[2]) for row in rows if row[1].strip() == "chosen on these data")
     found, known = cw.operating_point(y, score, printed), result.point
     assert (found.tpr, found.fpr) == (known.tpr, known.fpr)
-
-
-def test_what_is_no_number_is_a_dash(place):
-    words = ("evaluate", f"table:{place / 'people.csv'}", "--model", place / "plain")
-    printed = command(*words, "--threshold", "99").out
-    assert "nan" not in printed
-    assert "- at prevalence 0.2000" in printed
 
 
 SCORES = st.floats(width=32, allow_nan=False, allow_infinity=False)
@@ -126,10 +109,8 @@ SCORES = st.floats(width=32, allow_nan=False, allow_infinity=False)
 def test_a_short_threshold_makes_the_same_calls(threshold, scores):
     short = short_threshold(threshold)
     assert short <= threshold
-    short_digits, digits = (
-        Decimal(repr(value)).normalize().as_tuple().digits for value in (short, threshold)
-    )
-    assert len(short_digits) <= len(digits)
+    kept, whole = (Decimal(repr(n)).normalize().as_tuple().digits for n in (short, threshold))
+    assert len(kept) <= len(whole)
     near = np.float32(threshold)
     down, up = np.float32(-np.inf), np.float32(np.inf)
     with np.errstate(over="ignore"):

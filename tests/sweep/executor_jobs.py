@@ -19,7 +19,6 @@ from curvewise.sweep.executors import Finished
 # Where other processes find this file.
 HERE = os.pathsep.join(filter(None, [str(Path(__file__).parent), os.environ.get("PYTHONPATH")]))
 
-
 # Where tests run in the background, Ctrl-C is ignored until a program asks for it.
 DRIVER = """
 import signal, sys
@@ -42,14 +41,10 @@ def start_driver(*words: str, **environment: str) -> "subprocess.Popen[str]":
     """Start a script with words (executor, job, folder) in a process group of its own."""
     script = Path(words[-1]).with_suffix(".py")
     script.write_text(DRIVER)
-    return subprocess.Popen(
-        [sys.executable, str(script), *words],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-        env=os.environ | {"PYTHONPATH": HERE, **environment},
-    )
+    command = [sys.executable, str(script), *words]
+    surroundings = {"PYTHONPATH": HERE, **environment}
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    return subprocess.Popen(command, start_new_session=True, env=os.environ | surroundings, **pipes)
 
 
 @dataclass

@@ -22,29 +22,21 @@ name = "chaos"
 tasks = ["digits:0", "digits:1", "digits:2", "digits:3", "digits:4"]
 betas = [20]
 seeds = [0, 1]
-[network]
-name = "mlp"
-hidden = [64, 64]
-[recipe]
-preset = "quick"
-epochs = 250
-[[methods]]
-method = "vs"
-tau = [0, 1, 2]
-[[methods]]
-method = "lct"
-tau = ["0:3:0", "0:3:0.33", "0:3:0.66"]
+network = { name = "mlp", hidden = [64, 64] }
+recipe = { preset = "quick", epochs = 250 }
+methods = [
+    { method = "vs", tau = [0, 1, 2] },
+    { method = "lct", tau = ["0:3:0", "0:3:0.33", "0:3:0.66"] },
+]
 """
 
 
 def start(folder: Path, *words: str) -> subprocess.Popen:
     command = [sys.executable, "-m", "curvewise", "sweep", "run", str(folder / "chaos.toml")]
     environment = {**os.environ, "RAY_USAGE_STATS_ENABLED": "0"}
+    command += ["--store", str(folder / "chaos.db"), *words]
     with (folder / "log.txt").open("ab") as log:
-        return subprocess.Popen(
-            [*command, "--store", str(folder / "chaos.db"), *words],
-            stdout=log, stderr=log, env=environment,
-        )  # fmt: skip
+        return subprocess.Popen(command, stdout=log, stderr=log, env=environment)
 
 
 def records(folder: Path) -> dict:

@@ -16,19 +16,11 @@ from curvewise.sweep.plan import STACK_LIMIT, PlannedRun, ProblemInfo, make_plan
 from curvewise.sweep.spec import Spec
 
 RUN = planned()
-OTHERS = {
-    "task": "digits:9",
-    "beta": None,
-    "seed": 4,
-    "method": "constant-film",
-    "settings": {"omega": 0.5, "gamma": 0.2, "tau": 2.5},
-    "network": {"name": "mlp", "hidden": [64]},
-    "features": {"pca": 64},
-    "recipe": {**RUN.recipe, "adaptive": True},
-    "evaluate": {"tau": 2.0},
-    "validation": 0.2,
-    "data": {"target": "default"},
-}
+
+OTHERS = {"task": "digits:9", "beta": None, "seed": 4, "method": "constant-film", "validation": 0.2}
+OTHERS |= {"settings": {"omega": 0.5, "gamma": 0.2, "tau": 2.5}, "features": {"pca": 64}}
+OTHERS |= {"network": {"name": "mlp", "hidden": [64]}, "recipe": {**RUN.recipe, "adaptive": True}}
+OTHERS |= {"evaluate": {"tau": 2.0}, "data": {"target": "default"}}
 
 
 def test_an_identity_stays_what_it_was():
@@ -43,17 +35,17 @@ def test_an_identity_stays_what_it_was():
     assert RUN.identity("abc") == hashlib.sha256(text.encode()).hexdigest()
 
 
-def test_every_field_counts_but_label_and_number():
+def test_every_field_counts_but_label_and_number_if_it_is_plain_finite_data(monkeypatch):
     assert set(OTHERS) | {"label", "number"} == {field.name for field in fields(PlannedRun)}
     changed = [replace(RUN, **{name: value}) for name, value in OTHERS.items()]
     identities = {run.identity("abc") for run in [RUN, *changed]}
     assert len(identities) == 1 + len(OTHERS)
     assert replace(RUN, label="other", number=8).identity("abc") == RUN.identity("abc")
-
-
-def test_data_and_numerics_count(monkeypatch):
-    before = RUN.identity("abc")
+    before = RUN.identity("abc")  # data and numerics count, too
     assert RUN.identity("abd") != before
+    for value in (float("nan"), {1, 2}):
+        with pytest.raises(InputError, match="plain, finite data, got"):
+            replace(RUN, settings={"omega": [value]}).identity("abc")
     monkeypatch.setattr(plan, "NUMERICS_VERSION", plan.NUMERICS_VERSION + 1)
     assert RUN.identity("abc") != before
 
@@ -76,17 +68,8 @@ def test_an_identity_survives_json(number, seed):
     assert again.identity("abc") == run.identity("abc")
 
 
-@pytest.mark.parametrize("value", [float("nan"), {1, 2}])
-def test_only_plain_finite_data_have_an_identity(value):
-    with pytest.raises(InputError, match="plain, finite data, got"):
-        replace(RUN, settings={"omega": [value]}).identity("abc")
-
-
-GIVEN = {
-    "tasks": ["digits:8", "digits:3"],
-    "betas": [10, 100],
-    "methods": [{"method": "vs", "grid": "paper"}, {"method": "lct", "grid": "paper"}],
-}
+METHODS = [{"method": "vs", "grid": "paper"}, {"method": "lct", "grid": "paper"}]
+GIVEN = {"tasks": ["digits:8", "digits:3"], "betas": [10, 100], "methods": METHODS}
 
 
 def describe(run):

@@ -18,30 +18,20 @@ from curvewise.sweep.executors import Job, make_executor
 from curvewise.sweep.ray_cluster import RayCluster
 
 # A machine that is gone is noticed after a second instead of half a minute.
-WATCHFUL = {
-    "health_check_initial_delay_ms": 0,
-    "health_check_period_ms": 250,
-    "health_check_failure_threshold": 4,
-}
+WATCHFUL = {"initial_delay_ms": 0, "period_ms": 250, "failure_threshold": 4}
 
 
-def test_without_ray_the_message_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_ray_and_with_a_share_that_cannot_be_a_sentence_says_so(monkeypatch):
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(InputError, match=r'pip install "curvewise\[cluster\]"'):
         RayCluster()
-
-
-def test_a_job_takes_a_share_or_whole_ones() -> None:
-    with pytest.raises(InputError, match="gpus must be >= 0"):
-        make_executor("ray", gpus=-1)
-    with pytest.raises(InputError, match="gpus must be a whole number if it is more than 1, got"):
-        make_executor("ray", gpus=1.5)
+    for gpus, message in ((-1, ">= 0"), (1.5, "a whole number if it is more than 1, got")):
+        with pytest.raises(InputError, match=f"gpus must be {message}"):
+            make_executor("ray", gpus=gpus)
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1:1", "ray://127.0.0.1:1", "nonsense", "auto"])
-def test_an_address_where_nobody_is_is_refused_at_once(
-    address: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_address_where_nobody_is_is_refused_at_once(address, monkeypatch):
     if address == "auto":
         monkeypatch.setenv("RAY_ADDRESS", "127.0.0.1:1")
     with pytest.raises(InputError, match=f"a running Ray cluster, got '{address}': "):
@@ -58,7 +48,7 @@ def cluster() -> Iterator[Any]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", work.HERE)
         head = {"num_cpus": 1, "num_gpus": 1, "include_dashboard": False}
-        head |= {"_system_config": WATCHFUL}
+        head["_system_config"] = {f"health_check_{name}": n for name, n in WATCHFUL.items()}
         cluster = Cluster(initialize_head=True, head_node_args=head)
         cluster.add_node(num_cpus=1)
         yield cluster
@@ -76,9 +66,7 @@ def connected(cluster: Any) -> Iterator[Any]:
 
 
 @pytest.mark.cluster
-def test_a_ray_of_this_machine_listens_to_this_machine_only(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_ray_of_this_machine_listens_to_this_machine_only(monkeypatch):
     monkeypatch.setenv("PYTHONPATH", work.HERE)
     RayCluster()  # sets Ray's environment before it is imported
     import ray
@@ -92,7 +80,7 @@ def test_a_ray_of_this_machine_listens_to_this_machine_only(
 
 
 @pytest.mark.cluster
-def test_a_machine_is_lost_and_all_jobs_finish(cluster: Any, tmp_path: Path) -> None:
+def test_a_machine_is_lost_and_all_jobs_finish(cluster, tmp_path):
     doomed = cluster.add_node(num_cpus=1)
     caught = tmp_path / "caught"
     jobs = [Job(n, (str(caught), doomed.node_id), str(n % 2)) for n in range(14)]
@@ -108,9 +96,7 @@ def test_a_machine_is_lost_and_all_jobs_finish(cluster: Any, tmp_path: Path) -> 
 
 
 @pytest.mark.cluster
-def test_both_machines_work_and_the_cluster_goes_on_afterwards(
-    cluster: Any, tmp_path: Path
-) -> None:
+def test_both_machines_work_and_the_cluster_goes_on_afterwards(cluster, tmp_path):
     import ray
 
     for folder in (tmp_path / "one", tmp_path / "two"):
@@ -123,16 +109,14 @@ def test_both_machines_work_and_the_cluster_goes_on_afterwards(
 
 @pytest.mark.cluster
 @pytest.mark.parametrize(("share", "visible"), [(0.5, "0"), (0.0, "")])
-def test_jobs_share_a_gpu_or_see_none(cluster: Any, share: float, visible: str) -> None:
+def test_jobs_share_a_gpu_or_see_none(cluster, share, visible):
     executor = RayCluster(cluster.address, gpus=share)
     ends = by_key(executor.execute([Job(n, 0, "0") for n in (0, 1)], work.visible_gpus, numbers))
     assert [ends[n].outcome for n in (0, 1)] == [visible, visible]
 
 
 @pytest.mark.cluster
-def test_another_version_on_the_cluster_fails_no_job_but_stops(
-    cluster: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_another_version_on_the_cluster_fails_no_job_but_stops(cluster, monkeypatch):
     monkeypatch.setattr(ray_cluster, "VERSIONS", ("9.9", 7))
     with pytest.raises(CurvewiseError, match=r"must be able to run curvewise .*9\.9.*7"):
         list(RayCluster(cluster.address).execute([Job(0, 0, "0")], work.die, numbers))
@@ -187,14 +171,14 @@ def test_closing_after_the_connection_is_gone_starts_no_other(
 
 
 @pytest.mark.cluster
-def test_a_ray_of_its_own_is_silent(tmp_path: Path) -> None:
+def test_a_ray_of_its_own_is_silent(tmp_path):
     said = work.start_driver("ray", "hush", str(tmp_path)).communicate(timeout=120)
     assert said == ("[(0, 'alive', 1), (1, None, 3)]\n", "")
 
 
 @pytest.mark.cluster
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
-def test_a_ray_of_its_own_ends_with_the_driver(tmp_path: Path, how: signal.Signals) -> None:
+def test_a_ray_of_its_own_ends_with_the_driver(tmp_path, how):
     driver = work.start_driver("ray", "sleep_long", str(tmp_path))
     while not list(tmp_path.iterdir()):
         assert driver.poll() is None, driver.communicate()

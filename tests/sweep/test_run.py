@@ -17,14 +17,9 @@ from curvewise.sweep.run import SweepProgress, run_sweep
 from curvewise.sweep.spec import Spec
 from curvewise.sweep.store import Store, StoreError
 
-GIVEN = {
-    "name": "small",
-    "tasks": ["a", "b"],
-    "seeds": [0, 1],
-    "network": {"name": "mlp", "hidden": [4]},
-    "recipe": {"epochs": 1},
-    "methods": [{"method": "vs", "tau": [0, 1, 2]}, {"method": "lct", "tau": ["0:3:0", "0:3:0.5"]}],
-}
+METHODS = [{"method": "vs", "tau": [0, 1, 2]}, {"method": "lct", "tau": ["0:3:0", "0:3:0.5"]}]
+GIVEN = {"name": "small", "tasks": ["a", "b"], "seeds": [0, 1], "methods": METHODS}
+GIVEN |= {"network": {"name": "mlp", "hidden": [4]}, "recipe": {"epochs": 1}}
 
 
 def describe(run):

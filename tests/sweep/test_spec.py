@@ -16,17 +16,13 @@ tasks = ["fashion-mnist:pairs"]
 betas = [100]
 seeds = [0, 2]
 validation = 0.2
-[network]
-name = "mlp"
-hidden = [64, 64]
-[features]
-pca = 64
+network = { name = "mlp", hidden = [64, 64] }
+features = { pca = 64 }
+evaluate = { tau = 2.5 }
 [recipe]
 preset = "tabular"
 epochs = 20
 clip_norm = "none"
-[evaluate]
-tau = 2.5
 [[methods]]
 method = "vs"
 grid = "paper"
@@ -96,18 +92,15 @@ def test_what_is_left_out_has_its_default(tmp_path):
     assert Recipe(**run.recipe) == Recipe(**PRESETS["quick"])
 
 
-def test_pairs_are_of_ten_classes_and_stand_with_other_tasks():
-    made = spec(tasks=["digits:8", "folder:pairs", "cifar10:pairs"])
-    assert made.size == len(made.all_tasks) == 47
-    assert made.all_tasks[:4] == ("digits:8", "folder:pairs", "cifar10:0/1", "cifar10:0/2")
-
-
-def test_spelling_changes_no_identity():
+def test_spelling_changes_no_identity_and_pairs_are_of_ten_classes():
     one = spec({**VS, "omega": [0.5, 1], "tau": [2, 3], "rho": [0, 0.1]}, betas=100)
     other = {"rho": [0.0, 0.1], "tau": [2.0, 3.0], "label": "other", "omega": [0.50, 1.0]}
     two = spec({**other, **VS}, betas=[100.0], recipe={"lr": 0.1, "preset": "quick"})
     assert [r.identity("x") for r in one.runs()] == [r.identity("x") for r in two.runs()]
     assert spec({**LCT, "tau": "0.0:3.0:.33"}).runs() == spec(LCT).runs()
+    made = spec(tasks=["digits:8", "folder:pairs", "cifar10:pairs"])
+    assert made.size == len(made.all_tasks) == 47
+    assert made.all_tasks[:4] == ("digits:8", "folder:pairs", "cifar10:0/1", "cifar10:0/2")
 
 
 def test_lambda_counts_only_where_a_model_is_scored_at_it():
@@ -177,28 +170,18 @@ WRONG = [
     ({"seeds": []}, r"seeds: must list at least one value, got \[\]"),
     ({"validation": 1.0}, "validation must be less than 1, got 1.0"),
     ({"name": ""}, "name must have at least 1 character"),
-    ({"taks": 1}, "'taks' is no setting; did you mean 'tasks'"),
-    ({"features": {"pac": 3}}, "'features.pac' is no setting; did you mean 'pca'"),
     ({"features": {"size": 96}}, "features: size goes together with embed, got size = 96 alone"),
     ({"features": {"size": 4, "embed": "x"}}, "features.size must be .* equal to 8, got 4"),
     ({"data": {"image_size": 0}}, "data.image_size must be greater than or equal to 1, got 0"),
-    ({"network": {"name": "mpl"}}, "network must be one of .* did you mean 'mlp'"),
     ({"network": {"name": "mlp", "hiden": [3]}}, "got 'hiden'; did you mean 'hidden'"),
     ({"network": {"hidden": [3]}}, "network: needs a name to take hidden"),
     ({"network": {"weights": "a.pth"}}, "weights must be a file for a named network"),
     ({"network": {"weights": 3, "name": "mlp"}}, "weights must be a file for a named network"),
-    (
-        {"network": {"name": "resnet32"}, "features": {"pca": 4}},
-        r"must be an mlp when there are \[features\], got 'resnet32'",
-    ),
+    ({"network": {"name": "resnet32"}, "features": {"pca": 4}}, "must be an mlp .* got 'resnet32'"),
     ({"recipe": {"preset": "quik"}}, "did you mean 'quick'"),
     ({"recipe": {"epoch": 3, "lr": -1}}, "lr must.*'epoch' is no setting; did you mean 'epochs'"),
     ({"recipe": {"seed_order": 1}}, "seed_order follows from the sweep's seeds"),
-    (
-        {"evaluate": {"tau": 3}, "methods": [{**LCT, "method": "unconditioned"}]},
-        "tau is given, but no method with FiLM draws it",
-    ),
-    ({"evaluate": {"tua": 3}}, "'tua' is no entry of lambda; did you mean 'tau'"),
+    ({"evaluate": {"tau": 3}, "methods": [{**LCT, "method": "unconditioned"}]}, "no method with F"),
     ({"evaluate": {"omega": 1.5}}, r"omega must be in \[0, 1\]"),
     ({"methods": []}, r"at least one \[\[methods\]\] table, got \[\]"),
     ({"methods": VS}, r"at least one \[\[methods\]\] table, got {'method': 'vs'}"),
@@ -223,7 +206,6 @@ WRONG_METHODS = [
     ),
     ({**VS, "repeat": 3}, "'repeat' is no setting of vs; did you mean 'repeats'"),
     ({**VS, "tau": list(range(2000)), "repeats": 1000}, "1,000,000 points at most, got 2,000,000"),
-    ({"method": "vs", "focus": 2}, "focus belongs to focal, not to vs"),
     ({"method": "vs", "bathc_size": 2}, "'bathc_size' is no setting of vs; did you mean 'batch_s"),
     ({"method": "vs", "seed_weights": 2}, "seed_weights follows from the sweep's seeds"),
     ({"method": "vs", "tau": "0:3:0"}, "tau of vs must be a number, got the density '0:3:0'"),
@@ -236,7 +218,6 @@ WRONG_METHODS = [
     ({"method": "vs", "grid": "papr"}, "grid must be \"paper\", got 'papr'"),
     ({"method": "vs", "grid": "paper", "tau": 1}, "tau is in the paper's grid"),
     ({"method": "ce", "grid": "paper"}, "grid is for vs, lct, .*; ce has none"),
-    ({"method": "lct"}, "lct needs a density"),
     ({"method": "lct", "tau": ["0:3:0", 2]}, "needs a density .* in every run, got .*tau = 2.0"),
     ({"method": "lct", "tau": ["0:3:0.33", "0:3:.33"]}, "must differ, got '0:3:0.33' twice"),
     ({"method": "lct", "tau": "0:3:0.7"}, "height_at_high must be in .*got 0.7"),

@@ -22,20 +22,11 @@ VERSIONS = {"curvewise": "0.1.0", "torch": "2"}
 
 
 def planned(number: int = 0, **changes) -> PlannedRun:
-    values = {
-        "task": "digits:8",
-        "beta": 100.0,
-        "seed": 0,
-        "label": "VS",
-        "method": "vs",
-        "settings": {"omega": 0.5, "gamma": 0.2, "tau": "0:3:0.33"},
-        "network": {"name": "mlp", "hidden": [64, 64]},
-        "features": {},
-        "recipe": {"epochs": 20, "lr": 0.1, "seed_weights": number, "clip_norm": None},
-        "evaluate": {"tau": 3.0},
-        "number": number,
-    }
-    return PlannedRun(**{**values, **changes})
+    values = {"task": "digits:8", "beta": 100.0, "seed": 0, "label": "VS", "method": "vs"}
+    values |= {"settings": {"omega": 0.5, "gamma": 0.2, "tau": "0:3:0.33"}, "features": {}}
+    values |= {"network": {"name": "mlp", "hidden": [64, 64]}, "evaluate": {"tau": 3.0}}
+    recipe = {"epochs": 20, "lr": 0.1, "seed_weights": number, "clip_norm": None}
+    return PlannedRun(**{**values, "recipe": recipe, "number": number, **changes})
 
 
 def listed(*runs: PlannedRun, fingerprint: str = "f0") -> list[tuple[PlannedRun, str, str]]:
@@ -143,15 +134,6 @@ def test_the_same_sweep_twice_is_one_and_known_runs_are_only_linked(store):
     assert [(r.identity, r.run.label) for r in done] == [(runs[1][1], "b")]
 
 
-def test_changed_data_replace_the_runs_of_a_sweep_and_lose_none(store):
-    old, new = listed(planned(0), planned(1)), listed(planned(0), planned(1), fingerprint="f1")
-    sweep = store.add_sweep("a", {}, old)
-    store.record([result(old[0][1])], "box", VERSIONS)
-    assert store.add_sweep("a", {}, new) == sweep
-    assert missing(store, sweep) == [identity for _, identity, _ in new]
-    assert store.run(old[0][1]).state == "done"
-
-
 def test_a_spec_that_returns_is_the_latest_again_and_nothing_is_trained_twice(store):
     old, new = listed(planned(0), planned(1)), listed(planned(0), planned(2))
     first = store.add_sweep("a", {"n": 1}, old)
@@ -168,6 +150,11 @@ def test_a_spec_that_returns_is_the_latest_again_and_nothing_is_trained_twice(st
     listing = [(s.name, s.spec["n"], s.runs) for s in store.sweeps()]
     assert listing == [("b", 1, 2), ("a", 2, 2), ("a", 1, 2)]
     assert len(list(store.runs())) == 3
+    # Changed data replace the runs of a sweep, and lose none.
+    new = listed(planned(0), planned(1), fingerprint="f1")
+    assert store.add_sweep("a", {"n": 1}, new) == third
+    assert missing(store, third) == [identity for _, identity, _ in new]
+    assert store.run(old[0][1]).state == "done"
 
 
 def test_finished_are_done_and_diverged_runs_in_whatever_order_they_are_listed(store):
@@ -211,33 +198,29 @@ def test_the_scores_of_a_failed_attempt_do_not_outlive_it(store):
         store.scores(identity)
 
 
-@pytest.mark.parametrize(
-    ("bad", "message"),
-    [
-        (result("unknown"), "planned run, got 'unknown'"),
-        (result(planned(2).identity("f0"), "finished"), "must be one of 'done'.*got 'finished'"),
-        (result(planned(2).identity("f0"), scores=np.zeros(7, np.float32)),
-         r"test scores must have shape \(300,\), got \(7,\)"),
-        (result(planned(2).identity("f0"), scores=np.zeros((300, 1), np.float32)), r"\(300, 1\)"),
-        (result(planned(2).identity("f0"), validation_scores=np.zeros(9, np.float32)),
-         r"validation scores must have shape \(40,\), got \(9,\)"),
-    ],
-)  # fmt: skip
-def test_a_bad_result_keeps_the_whole_stack_out(bad, message, store):
+def test_a_bad_result_keeps_the_whole_stack_out(store):
     runs = listed(*(planned(i) for i in range(3)))
     store.add_sweep("a", {}, runs)
     store.add_problem(problem(), "digits:8", 100.0, 0)
-    with pytest.raises(InputError, match=message):
-        store.record([result(runs[0][1]), bad, result(runs[1][1])], "box", {})
-    assert {r.state for r in store.runs()} == {"pending"}
+    last = runs[2][1]
+    for bad, message in (
+        (result("unknown"), "planned run, got 'unknown'"),
+        (result(last, "finished"), "must be one of 'done'.*got 'finished'"),
+        (result(last, scores=np.zeros(7, "f4")), r"test scores must .* \(300,\), got \(7,\)"),
+        (result(last, scores=np.zeros((300, 1), "f4")), r"\(300, 1\)"),
+        (result(last, validation_scores=np.zeros(9, "f4")), r"validation .* \(40,\), got \(9,\)"),
+    ):
+        with pytest.raises(InputError, match=message):
+            store.record([result(runs[0][1]), bad, result(runs[1][1])], "box", {})
+        assert {r.state for r in store.runs()} == {"pending"}
     with pytest.raises(InputError, match="it has none and its state is pending"):
         store.scores(runs[0][1])
     assert store.record([result(runs[0][1])], "box", {}) == 1
 
 
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
+def test_bad_questions_are_answered_in_one_sentence(store):
+    store.add_sweep("fashions", {}, listed(planned()))
+    for call, message in (
         (lambda s: s.status("fashion"), r"one of 'fashions' in .*did you mean 'fashions'\?"),
         (lambda s: s.status(17), "got 17"),
         (lambda s: s.runs("x"), "got 'x'"),
@@ -247,12 +230,9 @@ def test_a_bad_result_keeps_the_whole_stack_out(bad, message, store):
         (lambda s: s.scores("abc", "tests"), "did you mean 'test'"),
         (lambda s: s.labels("f0", "tests"), "did you mean 'test'"),
         (lambda s: s.add_sweep("none", {}, []), "one run or more, 'none' has none"),
-    ],
-)
-def test_bad_questions_are_answered_in_one_sentence(call, message, store):
-    store.add_sweep("fashions", {}, listed(planned()))
-    with pytest.raises(InputError, match=message):
-        call(store)
+    ):
+        with pytest.raises(InputError, match=message):
+            call(store)
 
 
 @given(
@@ -274,15 +254,11 @@ def test_status_is_what_plain_loops_find(chance, n):
     runs = listed(
         *(planned(i, task=chance.choice("pqr"), label=chance.choice("VS")) for i in range(n))
     )
-    results = [
-        result(
-            identity,
-            chance.choice(["done", "done", "diverged", "failed"]),
-            metrics={"auc": chance.choice([math.nan, chance.random()])},
-            seconds=chance.random(),
-        )
-        for _, identity, _ in runs
-    ]
+    results = []
+    for _, identity, _ in runs:
+        state = chance.choice(["done", "done", "diverged", "failed"])
+        metrics = {"auc": chance.choice([math.nan, chance.random()])}
+        results.append(result(identity, state, metrics=metrics, seconds=chance.random()))
     with TemporaryDirectory() as folder, Store(Path(folder) / "runs.db") as store:
         store.add_sweep("all", {}, runs)
         store.add_sweep("half", {}, runs[::2])

@@ -30,17 +30,21 @@ def run_of(**given):
     return Spec.from_dict({**base, **given}).runs()[0]
 
 
-def test_a_problem_is_its_task_standardised():
-    problem = Problems().load(run_of())
+def test_a_problem_is_its_task_standardised_and_a_part_may_be_kept_for_validation():
+    problem, split = (Problems().load(run_of(validation=share)) for share in (None, 0.25))
     task = load_task("digits:8", beta=20, seed=3)
     assert problem.y_train.tolist() == task.y_train.tolist()
-    assert problem.y_test.tolist() == task.y_test.tolist()
+    assert split.y_test.tolist() == problem.y_test.tolist() == task.y_test.tolist()
     mean, std = task.x_train.mean(0), task.x_train.std(0)
     moving = std > 1e-6
     expected = (task.x_test[:, moving] - mean[moving]) / std[moving]
     assert problem.x_test[:, moving] == pytest.approx(expected, abs=1e-4)
     assert (problem.x_train[:, ~moving] == 0).all()
     assert problem.x_train.dtype == np.float32
+    n = len(problem.y_train)
+    assert len(split.y_train) + len(split.y_validation) == n
+    assert len(split.y_validation) == pytest.approx(0.25 * n, abs=2)
+    assert {0, 1} == set(split.y_validation.tolist())
 
 
 def test_principal_components_are_the_training_parts():
@@ -60,16 +64,6 @@ def test_images_for_an_mlp_are_pixels_in_a_row():
     assert train.shape == (20, 16)
     assert train.mean(axis=0) == pytest.approx(np.zeros(16), abs=1e-5)
     assert test == pytest.approx(train[:5])
-
-
-def test_validation_is_a_part_of_the_training_part():
-    problems = Problems()
-    whole, split = problems.load(run_of()), problems.load(run_of(validation=0.25))
-    assert split.y_test.tolist() == whole.y_test.tolist()
-    n = len(whole.y_train)
-    assert len(split.y_train) + len(split.y_validation) == n
-    assert len(split.y_validation) == pytest.approx(0.25 * n, abs=2)
-    assert {0, 1} == set(split.y_validation.tolist())
 
 
 def test_the_fingerprint_tells_problems_apart():
@@ -98,11 +92,8 @@ def pairs(tmp_path):
     for a, b in ((0, 1), (0, 2), (1, 2)):
         train, test = ([images[c][part] for c in (a, b)] for part in (slice(16), slice(16, 20)))
         files.append(tmp_path / f"{a}{b}.npz")
-        np.savez(
-            files[-1],
-            x_train=np.concatenate(train), y_train=np.repeat([0, 1], 16),
-            x_test=np.concatenate(test), y_test=np.repeat([0, 1], 4),
-        )  # fmt: skip
+        x = {"x_train": np.concatenate(train), "x_test": np.concatenate(test)}
+        np.savez(files[-1], **x, y_train=np.repeat([0, 1], 16), y_test=np.repeat([0, 1], 4))
     return files
 
 
@@ -209,10 +200,8 @@ def problem(kind: str = "features", validation: bool = False) -> Problem:
     if kind == "image":
         x = rng.integers(0, 256, (160, 1, 8, 8)).astype(np.uint8)
     kept = (x[:32], y[:32]) if validation else (None, None)
-    return Problem(
-        x, y, x[::-1].copy(), y[::-1].copy(), "abc", ("no", "yes"), kind,
-        ((0.5,), (0.25,)) if kind == "image" else None, *kept,
-    )  # fmt: skip
+    scale, names = ((0.5,), (0.25,)) if kind == "image" else None, ("no", "yes")
+    return Problem(x, y, x[::-1].copy(), y[::-1].copy(), "abc", names, kind, scale, *kept)
 
 
 def planned(method: dict, **spec) -> list:

@@ -45,8 +45,12 @@ def scored(lams, n_classes=2):
     return stacked_scores(networks, X.float(), torch.zeros(lams))
 
 
+RARE = slice(0, None, 10)
+ONE_RARE = weight((1, RARE), 0, (3, N))
+WEIGHTED = [LossFamily([0.3, 0.7]), LossFamily([0.4, 0.6]), VS[0]]
+IMAGES = {"input_scale": torch.ones(3, 6), "x": X.reshape(N, 6, 1, 1)}
 BAD = {
-    "one class": (one, {"y": torch.zeros(N).long()}, r"y .* counts \[150, 0\]"),
+    "no rare class": (one, {"y": torch.zeros(N).long()}, r"y .* counts \[150, 0\]"),
     "few labels": (one, {"y": torch.zeros(3).long()}, r"y .*\(150,\), got \(3,\)"),
     "float labels": (one, {"y": Y.float()}, r"y .* torch.float32"),
     "labels below 0": (one, {"y": Y - 1}, "y .* from -1"),
@@ -60,13 +64,8 @@ BAD = {
     "a weight below 0": (one, {"sample_weight": weight(3, -0.5)}, "sample_weight .* -0.5"),
     "no number": (one, {"sample_weight": weight(3, np.nan)}, "sample_weight .* nan"),
     "text": (one, {"sample_weight": np.array(["a"] * N)}, "sample_weight .* 'a'"),
-    "a class without weight": (
-        one, {"sample_weight": weight(slice(0, None, 10), 0)}, r"sample_weight .* \[135.0, 0.0\]"
-    ),
-    "for a member": (
-        stack, {"sample_weight": weight((1, slice(0, None, 10)), 0, (3, N))},
-        r"sample_weight .* member 1, .*\[135.0, 0.0\]",
-    ),
+    "one class": (one, {"sample_weight": weight(RARE, 0)}, r"sample_weight .* \[135.0, 0.0\]"),
+    "for a member": (stack, {"sample_weight": ONE_RARE}, r"sample_weight .* member 1, .*, 0.0\]"),
     "few rows": (stack, {"sample_weight": np.ones((2, N))}, r"sample_weight .*\(2, 150\)"),
     "class counts": (one, {"class_counts": (5, 4, 3)}, "class_counts .* 2 classes"),
     "no family": (stack, {"families": []}, "at least one family"),
@@ -74,10 +73,7 @@ BAD = {
     "settings": (stack, {"families": [FocalLoss(), FocalLoss(3.0), FocalLoss()]}, "same loss"),
     "losses": (stack, {"families": [FocalLoss(), LDAMLoss(), VS[0]]}, "same loss, .*LDAMLoss"),
     "reduction": (stack, {"families": [*VS[:2], LossFamily(reduction="sum")]}, "reduction, .*sum"),
-    "class weights": (
-        stack, {"families": [LossFamily([0.3, 0.7]), LossFamily([0.4, 0.6]), VS[0]]},
-        r"class weights, .*\(0.4, 0.6\)",
-    ),
+    "class weights": (stack, {"families": WEIGHTED}, r"class weights, .*\(0.4, 0.6\)"),
     "few families": (stack, {"families": VS[:2]}, "recipe for each of 2 .* 3"),
     "batch size": (stack, {"recipe": others(batch_size=64)}, "other batch_size"),
     "order": (stack, {"recipe": others(seed_order=4)}, "other seed_order"),
@@ -90,10 +86,7 @@ BAD = {
     "columns": (stack, {"input_scale": torch.ones(3, 5)}, r"input_scale .*\(3, 5\)"),
     "no rows": (stack, {"input_scale": torch.ones(6)}, r"input_scale .*\(6,\)"),
     "nan": (stack, {"input_scale": torch.full((3, 6), torch.nan)}, "input_scale .* finite"),
-    "of images": (
-        stack, {"input_scale": torch.ones(3, 6), "x": X.reshape(N, 6, 1, 1)},
-        r"input_scale .*\(150, 6, 1, 1\)",
-    ),
+    "of images": (stack, IMAGES, r"input_scale .*\(150, 6, 1, 1\)"),
     "a lambda": (scored, {"lams": (1,)}, r"lams .* \(1,\)"),
     "no lambda": (scored, {"lams": (3, 0, 1)}, r"lams .* \(3, 0, 1\)"),
     "two members": (scored, {"lams": (2, 1, 1)}, r"lams .* \(2, 1, 1\)"),

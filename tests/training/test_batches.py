@@ -18,10 +18,8 @@ def epochs(draw):
     labels = torch.cat([torch.full((n,), c) for c, n in enumerate(counts)])
     shuffled = labels[torch.randperm(len(labels), generator=torch.Generator().manual_seed(1))]
     size = draw(st.integers(2, 40))
-    minimum = draw(st.integers(1, size - 1))
-    recipe = Recipe(
-        epochs=3, batch_size=size, minority_per_batch=minimum, seed_order=draw(st.integers(0, 9))
-    )
+    minimum, seed = draw(st.integers(1, size - 1)), draw(st.integers(0, 9))
+    recipe = Recipe(epochs=3, batch_size=size, minority_per_batch=minimum, seed_order=seed)
     return shuffled, counts, recipe, draw(st.integers(0, 5))
 
 

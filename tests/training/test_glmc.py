@@ -63,19 +63,15 @@ def test_training_is_that_of_a_plain_loop():
 
 @pytest.mark.parametrize("settings", [{}, {"rho": 0.1}, {"optimizer": "adamw"}], ids=str)
 def test_a_run_of_images_is_resumed_to_the_same_bits(settings):
-    rng = np.random.default_rng(0)
     y = (np.arange(60) % 6 == 0).astype(np.int64)
-    x = rng.integers(0, 256, (60, 3, 8, 8), dtype=np.uint8)
-    recipe = Recipe(
-        epochs=2, batch_size=16, lr=0.01, augment="crop-flip", compile="never", **settings
-    )
+    x = np.random.default_rng(0).integers(0, 256, (60, 3, 8, 8), dtype=np.uint8)
+    short = {"epochs": 2, "batch_size": 16, "lr": 0.01, "compile": "never"}
+    recipe = Recipe(**short, augment="crop-flip", **settings)
 
-    def run(stop=None, state=None):
+    def run(stop=None, **more):
         torch.manual_seed(0)
-        network = SmallCNN(3, width=4)
-        return fit(
-            network, GLMCLoss(), x, y, recipe, state=state, on_progress=lambda p: p.step == stop
-        )
+        network, stopping = SmallCNN(3, width=4), lambda progress: progress.step == stop
+        return fit(network, GLMCLoss(), x, y, recipe, on_progress=stopping, **more)
 
     whole, first = run(), run(stop=3)
     assert not first.finished
@@ -104,21 +100,15 @@ def test_partners_are_of_rare_classes_more_often(sampling):
     assert odds == pytest.approx(19 ** (1 - sampling))
 
 
-def test_what_it_cannot_do_is_refused():
-    x, y = table()
-    with pytest.raises(cw.InputError, match="GLMCLoss takes neither sample weights"):
-        fit(mlp(0), GLMCLoss(), x, y, RECIPE, sample_weight=torch.ones(N).double())
-    with pytest.raises(cw.InputError, match="label smoothing"):
-        fit(mlp(0), GLMCLoss(), x, y, RECIPE.changed(label_smoothing=0.1))
-    with pytest.raises(cw.InputError, match="needs fit"):
-        GLMCLoss().loss(
-            torch.zeros(2, 2), torch.tensor([0, 1]), torch.zeros(0), class_counts=(1, 1)
-        )
-
-
-def test_a_stack_trains_its_members_one_by_one():
+def test_a_stack_trains_its_members_one_by_one_and_what_cannot_be_is_refused():
     x, y = table()
     fitted = fit_stacked(mlp, [GLMCLoss(), GLMCLoss(consistency=1.0)], x, y, RECIPE)
     assert fitted.how.startswith("one by one")
     alone = fit(mlp(1), GLMCLoss(consistency=1.0), x, y, fitted.recipes[1])
     assert torch.equal(weights(fitted.networks[1]), weights(alone.network))
+    with pytest.raises(cw.InputError, match="GLMCLoss takes neither sample weights"):
+        fit(mlp(0), GLMCLoss(), x, y, RECIPE, sample_weight=torch.ones(N).double())
+    with pytest.raises(cw.InputError, match="label smoothing"):
+        fit(mlp(0), GLMCLoss(), x, y, RECIPE.changed(label_smoothing=0.1))
+    with pytest.raises(cw.InputError, match="needs fit"):
+        GLMCLoss().loss(x[:2, :2], y[:2], torch.zeros(0), class_counts=(1, 1))

@@ -47,9 +47,8 @@ def test_twenty_thousand_large_images_train_in_less_than_a_gigabyte(tmp_path):
     x = np.lib.format.open_memmap(path, "w+", np.uint8, (20_000, 3, 256, 256))
     x[::500] = np.random.default_rng(0).integers(0, 256, (40, 3, 256, 256), dtype=np.uint8)
     x.flush()
-    done = subprocess.run(
-        [sys.executable, "-c", SCRIPT, str(path)], capture_output=True, text=True, check=False
-    )
+    command = [sys.executable, "-c", SCRIPT, str(path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert int(done.stdout) < 1_000_000  # kilobytes
 

@@ -144,12 +144,13 @@ def test_a_saved_state_and_a_copy_go_on_bit_for_bit(base, settings):
 def test_misuse_is_told_in_a_sentence():
     weights = start_weights()
     optimizer = cw.SAM([weights], torch.optim.SGD, lr=0.1)
-    with pytest.raises(cw.InputError, match=r"ascend\(\) needs gradients"):
-        optimizer.ascend()
-    with pytest.raises(cw.InputError, match=r"descend\(\) must follow ascend\(\)"):
-        optimizer.descend()
-    with pytest.raises(cw.InputError, match="needs a closure"):
-        optimizer.step()
+    for call, message in (
+        (optimizer.ascend, r"ascend\(\) needs gradients"),
+        (optimizer.descend, r"descend\(\) must follow ascend\(\)"),
+        (optimizer.step, "needs a closure"),
+    ):
+        with pytest.raises(cw.InputError, match=message):
+            call()
     quadratic([weights]).backward()
     optimizer.ascend()
     assert weights.grad is None
@@ -160,16 +161,15 @@ def test_misuse_is_told_in_a_sentence():
 
 
 def test_a_closure_that_fails_leaves_the_weights_where_they_were():
-    weight = torch.tensor([1.0, 1.0], requires_grad=True)
-    optimizer = cw.SAM([weight], torch.optim.SGD, rho=0.5, lr=0.1)
-    calls = []
+    weights, calls = start_weights(), []
+    optimizer = cw.SAM([weights], torch.optim.SGD, rho=0.5, lr=0.1)
 
     def closure():
         calls.append(1)
         if len(calls) == 2:
             raise KeyboardInterrupt
-        weight.square().sum().backward()
+        quadratic([weights]).backward()
 
     with pytest.raises(KeyboardInterrupt):
         optimizer.step(closure)
-    assert weight.tolist() == [1.0, 1.0]
+    assert weights.tolist() == START
