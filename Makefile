@@ -24,7 +24,7 @@ format: $(STAMP)
 	$(BIN)/ruff format .
 
 docs: $(STAMP)  ## the documentation as a site that needs no network, in site/
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 bench: $(STAMP)  ## every benchmark; fails if one misses a target
 	@status=0; for script in benchmarks/[a-z]*.py; do $(BIN)/python $$script || status=1; done; exit $$status
