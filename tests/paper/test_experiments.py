@@ -52,6 +52,12 @@ def test_committed_data_are_written_as_they_were_read(name, tmp_path):
         pd.testing.assert_frame_equal(before, again, rtol=1e-12)
 
 
+def test_numbers_among_texts_are_as_short_as_others(tmp_path):
+    mixed = pd.DataFrame({"tau": pd.Series([2.0, "0:3:0", None, 1 / 3], dtype=object)})
+    (file,) = write_data("a", {"": mixed}, tmp_path)
+    assert file.read_text().split("\n") == ["tau", "2", "0:3:0", '""', "0.3333333", ""]
+
+
 @EVERY
 def test_claims_are_judged_by_committed_data(name):
     found = results(EXPERIMENTS[name].claims, committed(name))

@@ -181,10 +181,16 @@ def draw(
 
 def write_data(name: str, data: Data, folder: Path) -> list[Path]:
     """Write each frame as NAME.csv or NAME-PART.csv, numbers with seven digits."""
+
+    def plain(value: Any) -> Any:  # numbers that stand among texts, which float_format leaves alone
+        return f"{value:.7g}" if isinstance(value, float) and value == value else value
+
     files = []
     for part, rows in data.items():
         require(len(rows), f"{name} must have at least one row of data, got none")
         files.append(folder / (f"{name}-{part}.csv" if part else f"{name}.csv"))
+        mixed = [name for name in rows if rows[name].dtype == object]
+        rows = rows.assign(**{name: rows[name].map(plain) for name in mixed})
         rows.to_csv(files[-1], index=False, float_format="%.7g", lineterminator="\n")
     return files
 
