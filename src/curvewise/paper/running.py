@@ -181,17 +181,15 @@ def draw(
 
 def write_data(name: str, data: Data, folder: Path) -> list[Path]:
     """Write each frame as NAME.csv or NAME-PART.csv, numbers with seven digits."""
-
-    def plain(value: Any) -> Any:  # numbers that stand among texts, which float_format leaves alone
-        return f"{value:.7g}" if isinstance(value, float) and value == value else value
-
     files = []
     for part, rows in data.items():
         require(len(rows), f"{name} must have at least one row of data, got none")
         files.append(folder / (f"{name}-{part}.csv" if part else f"{name}.csv"))
-        mixed = [name for name in rows if rows[name].dtype == object]
-        rows = rows.assign(**{name: rows[name].map(plain) for name in mixed})
-        rows.to_csv(files[-1], index=False, float_format="%.7g", lineterminator="\n")
+        mixed = rows.select_dtypes(object, exclude="str")  # where numbers stand among texts
+        short = mixed.map(lambda v: f"{v:.7g}" if isinstance(v, float) and v == v else v)
+        rows.assign(**short).to_csv(
+            files[-1], index=False, float_format="%.7g", lineterminator="\n"
+        )
     return files
 
 
@@ -300,19 +298,15 @@ def write_page(folder: Path, page: Path) -> tuple[int, int]:
 
 def index_tables(shown: dict[str, Shown], beside: str) -> str:
     """Return tables of what the paper trains, computes, and what is beyond it, with verdicts."""
-    rows: dict[str, list[Any]] = {
-        "In the paper: what is trained": [],
-        "In the paper: formulas and counts": [],
-    }
-    trained, computed = rows.values()
-    beyond = rows["Beyond the paper"] = []
+    rows = []
     for name, experiment in EXPERIMENTS.items():
         if name in shown:
-            row = {"item": f"[{name}]({beside}/{name}.md)", **shown[name].results[CLAIMS].iloc[0]}
-            place = trained if experiment.sweeps(Profile()) else computed
-            (place if experiment in PUBLISHED else beyond).append(row)
-    tables = {title: pd.DataFrame(some) for title, some in rows.items() if some}
-    return "\n\n".join(f"## {title}\n\n{markdown_table(own)}" for title, own in tables.items())
+            part = "what is trained" if experiment.sweeps(Profile()) else "formulas and counts"
+            part = f"In the paper: {part}" if experiment in PUBLISHED else "Beyond the paper"
+            item = {"part": part, "item": f"[{name}]({beside}/{name}.md)"}
+            rows.append({**item, **shown[name].results[CLAIMS].iloc[0]})
+    parts = pd.DataFrame(rows).set_index("part").groupby(level=0, sort=False)
+    return "\n\n".join(f"## {part}\n\n{markdown_table(own)}" for part, own in parts)
 
 
 def experiment_page(experiment: Experiment, record: dict[str, Any], shown: Shown) -> str:
