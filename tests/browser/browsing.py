@@ -6,15 +6,8 @@ from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
 from typing import Any
 
-FLAGS = (
-    "--headless",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-)
+FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-sync"]
+FLAGS += ["--disable-background-networking", "--disable-component-update"]
 SCREENSHOTS = Path(__file__).parents[2] / "out" / "screenshots"
 
 
@@ -138,8 +131,7 @@ def percent(text: str) -> float:
 def selected(page: Any, store: Any) -> tuple[Any, Any]:
     """Labels and scores of the model that the page shows."""
     identity = page.evaluate("curvewiseState.data.models[curvewiseState.model].fill.identity")
-    run = store.run(identity)
-    return store.labels(run.fingerprint), store.scores(identity)
+    return store.labels(store.run(identity).fingerprint), store.scores(identity)
 
 
 def shown(page: Any) -> dict[str, str]:

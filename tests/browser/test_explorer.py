@@ -61,10 +61,8 @@ def test_ties_and_targets_on_corners_are_python_too(compared_page):
         score = (rng.integers(0, 6, n) / 2).astype(np.float32)  # many ties
         curve = cw.roc_curve(y, score)
         found = corners(curve, y == 1)
-        rates = {
-            "fpr": (found.false / found.false[-1]).tolist(),
-            "tpr": (found.true / found.true[-1]).tolist(),
-        }
+        rates = {"fpr": found.false / found.false[-1], "tpr": found.true / found.true[-1]}
+        rates = {name: rate.tolist() for name, rate in rates.items()}
         for rule, name, on in (
             ("max_fpr", "maxFpr", curve.fpr), ("min_tpr", "minTpr", curve.tpr),
             ("cost_ratio", "costRatio", [0.0, 1.0, 2.0]),
@@ -77,33 +75,25 @@ def test_ties_and_targets_on_corners_are_python_too(compared_page):
     assert [[index] for index in indices] == expected
 
 
-def test_intervals_are_scipys(compared_page, compared):
-    page = compared_page
+def test_intervals_are_scipys_and_thresholds_are_short_and_call_the_same(compared_page):
     rng, sizes = np.random.default_rng(0), (1, 2, 7, 50, 999, 13335, 200_000)
     cases = [(k, n) for n in sizes for k in (0, 1, n - 1, n, *rng.integers(n + 1, size=6).tolist())]
-    found = page.evaluate("cases => cases.map(([k, n]) => rateInterval(k, n))", cases)
+    found = compared_page.evaluate("cases => cases.map(([k, n]) => rateInterval(k, n))", cases)
     for (k, n), (low, high) in zip(cases, found, strict=True):
         expected = beta_distribution.ppf(0.025, k, n - k + 1) if k else 0
         assert low == pytest.approx(expected, rel=1e-8, abs=1e-15)
         expected = beta_distribution.ppf(0.975, k + 1, n - k) if k < n else 1
         assert high == pytest.approx(expected, rel=1e-8)
-
-
-def test_thresholds_are_short_and_call_the_same(compared_page, compared):
-    page = compared_page
-    rng = np.random.default_rng(0)
     values = (rng.normal(size=300) * 10.0 ** rng.integers(-6, 4, 300)).astype(np.float32)
     values = np.append(values, np.float32([0.0, 1.0, -1.0, 0.5, 1e-30]))
-    texts = page.evaluate(
-        "values => values.map((value) => thresholdText(value, true))", values.tolist()
-    )
+    short = "values => values.map((value) => thresholdText(value, true))"
+    texts = compared_page.evaluate(short, values.tolist())
     for value, text in zip(values, texts, strict=True):
-        below = float(np.nextafter(value, np.float32(-np.inf)))
-        assert below < float(text) <= float(value), text
+        assert float(np.nextafter(value, np.float32(-np.inf))) < float(text) <= float(value), text
         assert float(text) == short_threshold(float(value))
 
 
-def test_dragging_moves_along_the_curve(compared_page, compared):
+def test_dragging_and_keys_move_along_the_curve_and_a_reader_is_told(compared_page):
     page = in_view(compared_page, "#explorer")
     page.fill("#max-fpr", "0.01")
     before = page.evaluate("curvewiseState.corner")
@@ -125,19 +115,13 @@ def test_dragging_moves_along_the_curve(compared_page, compared):
         [x + 90, y - 60],
     )
     assert nearest == after
-
-
-def test_the_keyboard_moves_it_and_a_reader_is_told(compared_page, compared):
-    page = compared_page
     page.fill("#max-fpr", "0.05")
     corner = page.evaluate("curvewiseState.corner")
-    page.locator("#explorer").scroll_into_view_if_needed()
-    page.wait_for_selector("#handle", state="visible")
     page.focus("#handle")
     page.keyboard.press("ArrowRight")
     assert page.evaluate("curvewiseState.corner") == corner + 1
-    page.keyboard.press("ArrowDown")
-    page.keyboard.press("ArrowLeft")
+    for key in ("ArrowDown", "ArrowLeft"):
+        page.keyboard.press(key)
     assert page.evaluate("curvewiseState.corner") == corner - 1
     page.keyboard.press("End")
     assert percent(page.inner_text("#n-tpr")) == 1
@@ -150,27 +134,16 @@ def test_the_keyboard_moves_it_and_a_reader_is_told(compared_page, compared):
     assert page.get_attribute("#spoken", "aria-live") == "polite"
 
 
-def test_bad_targets_are_told_and_change_nothing(compared_page, compared):
+def test_bad_targets_are_told_and_change_nothing(compared_page):
     page = compared_page
     page.fill("#max-fpr", "0.05")
     before = shown(page)
-    for field, text in (
-        ("#max-fpr", "150"),
-        ("#min-tpr", "x"),
-        ("#cost-ratio", "-1"),
-        ("#cost-ratio", "40%"),
-        ("#threshold", "low"),
-        ("#threshold", "5 %"),
-        ("#prevalence", "0"),
-    ):
+    bad = [("#max-fpr", "150"), ("#min-tpr", "x"), ("#cost-ratio", "-1"), ("#cost-ratio", "40%")]
+    bad += [("#threshold", "low"), ("#threshold", "5 %"), ("#prevalence", "0")]
+    for field, text in (*bad, ("#max-fpr", "5"), ("#min-tpr", "99.5"), ("#prevalence", "1,5")):
         page.fill(field, text)
-        assert page.inner_text("#target-error").endswith(f"got {text}")
-        assert shown(page) == before
-        page.fill(field, "")
-    for field, text in (("#max-fpr", "5"), ("#min-tpr", "99.5"), ("#prevalence", "1,5")):
-        page.fill(field, text)
-        hint = f"got {text} (for {text} % write {text} %)"
-        assert page.inner_text("#target-error").endswith(hint)
+        hint = "" if (field, text) in bad else f" (for {text} % write {text} %)"
+        assert page.inner_text("#target-error").endswith(f"got {text}{hint}")
         assert shown(page) == before
         page.fill(field, "")
     page.fill("#max-fpr", "5 %")
@@ -185,17 +158,15 @@ def test_what_is_copied_of_a_store_runs(compared_page, compared):
     point = cw.choose_operating_point(y, score, min_tpr=0.8)
     calls = f"true_positives={point.true_positives}, false_positives={point.false_positives},"
     assert calls in python_said(page)
-    train, predict = copied(page, "command").splitlines()[1:]
-    words = shlex.split(train)
+    words, predict = map(shlex.split, copied(page, "command").splitlines()[1:])
     assert words[:3] == ["curvewise", "train", "digits:8"]
     assert words[words.index("--beta") + 1] == "50"
     assert "epochs=3" in words
-    assert shlex.split(predict)[-2:] == ["--max-fpr", str(point.fpr)]
+    assert predict[-2:] == ["--max-fpr", str(point.fpr)]
 
 
-def test_the_tau_slider_moves_the_point_of_one_half(trained_page, trained):
-    page = scrolled(trained_page)
-    model = cw.load(trained.model)
+def test_a_model_moves_with_its_tau_and_is_copied(trained_page, trained, tmp_path, monkeypatch):
+    page, model = scrolled(trained_page), cw.load(trained.model)
     x, y, _ = measured_part(model, "digits:8")
     for place, tau in ((0, 0.0), (3, 1.5), (6, 3.0)):
         slide(page, place)
@@ -203,16 +174,10 @@ def test_the_tau_slider_moves_the_point_of_one_half(trained_page, trained):
         score = model.scores(x, tau=tau)
         row = page.evaluate("curvewiseState.data.models[curvewiseState.model]")
         assert row["auc"] == pytest.approx(cw.auc(y, score), abs=1e-6)
-        assert row["tpr_zero"] == pytest.approx((score[y == 1] >= 0).mean(), abs=1e-5)
-        assert row["fpr_zero"] == pytest.approx((score[y == 0] >= 0).mean(), abs=1e-5)
-
-
-def test_what_is_copied_of_a_model_runs(trained_page, trained, tmp_path, monkeypatch):
-    page = trained_page
+        rates = [(score[y == label] >= 0).mean() for label in (1, 0)]
+        assert [row["tpr_zero"], row["fpr_zero"]] == pytest.approx(rates, abs=1e-5)
     slide(page, 2)
     page.fill("#max-fpr", "0.02")
-    model = cw.load(trained.model)
-    x, y, _ = measured_part(model, "digits:8")
     point = cw.choose_operating_point(y, model.scores(x, tau=1.0), max_fpr=0.02)
     calls = f"true_positives={point.true_positives}, false_positives={point.false_positives},"
     assert calls in python_said(page)

@@ -28,10 +28,7 @@ def test_a_typed_threshold_is_the_last_corner_that_reaches_it(compared_page, com
             at = page.evaluate("String(curvewiseState.point.threshold)")
             assert float(at.replace("Infinity", "inf")) == expected
             tp, fp = page.evaluate("[curvewiseState.point.tp, curvewiseState.point.fp]")
-            assert (tp, fp) == (
-                (score[y == 1] >= expected).sum(),
-                (score[y == 0] >= expected).sum(),
-            )
+            assert (tp, fp) == tuple((score[y == label] >= expected).sum() for label in (1, 0))
             # Samples between the corner and what was typed are of one class, and told.
             between = (score >= t).sum() - (tp + fp)
             note = page.inner_text("#target-note") if page.is_visible("#target-note") else ""
@@ -56,6 +53,8 @@ def test_a_shown_threshold_typed_again_is_the_same_point(compared_page):
         for text in (before["n-threshold"], exact):
             page.fill("#threshold", text)
             assert shown(page) == before
+    # It has no point of its own, so none is marked.
+    assert page.evaluate("[curvewiseState.data.own, ownTraces(curvewiseState).length]") == [None, 0]
 
 
 def test_a_model_begins_at_its_own_operating_point(show, trained):
@@ -63,15 +62,13 @@ def test_a_model_begins_at_its_own_operating_point(show, trained):
     model = cw.load(trained.model)
     x, y, _ = measured_part(model, "digits:8")
     stored = model.record["operating_point"]
-    score = model.scores(x).astype(np.float64)
-    called = score >= stored["threshold"]
+    called = model.scores(x).astype(np.float64) >= stored["threshold"]
     state = page.evaluate("curvewiseState.point")
     assert (state["tp"], state["fp"]) == ((called & (y == 1)).sum(), (called & (y == 0)).sum())
     assert (state["tpr"], state["fpr"]) == (stored["tpr"], stored["fpr"])
     assert float(page.inner_text("#n-threshold")) == short_threshold(stored["threshold"])
     assert stored["fpr"] > 0.01  # where pages without one begin
-    answer = page.inner_text("#answer-text")
-    threshold = page.inner_text("#n-threshold")
+    answer, threshold = page.inner_text("#answer-text"), page.inner_text("#n-threshold")
     assert f"predict works at tau = 3 and threshold {threshold}, chosen by train" in answer
     for name in ("tpr", "fpr"):  # the very numbers that the explorer has
         rate, interval = page.inner_text(f"#n-{name}").replace("\u00a0", " ").split(" (")
@@ -102,8 +99,3 @@ def test_no_copied_text_outlives_what_it_was_of(trained_page):
         assert not gone()
         change()
         assert gone()
-
-
-def test_a_page_without_an_own_point_marks_none(compared_page):
-    names = compared_page.evaluate("[curvewiseState.data.own, ownTraces(curvewiseState).length]")
-    assert names == [None, 0]

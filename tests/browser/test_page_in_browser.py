@@ -16,7 +16,7 @@ def svg_text(page, selector):
     return " ".join(page.locator(selector).first.text_content().split())
 
 
-def test_it_opens_and_answers_without_a_complaint(compared_page, compared):
+def test_it_opens_and_answers_and_hyperparameters_have_fits_and_a_heat_map(compared_page, compared):
     page = scrolled(compared_page)
     text = page.inner_text("#answer-text")
     rows = {row["label"]: row for row in json.loads(compared.printed)["methods"]}
@@ -25,6 +25,19 @@ def test_it_opens_and_answers_without_a_complaint(compared_page, compared):
     assert "95 % interval" in text
     assert "positives" in page.inner_text("#warnings")
     assert page.locator(".js-plotly-plot").count() == 6 + 3 + 1
+    assert page.locator("#panels .chart").count() == 3
+    titles = page.locator("#panels .gtitle").all_text_contents()
+    assert all(title.startswith("R²") for title in titles)
+    page.select_option("#metric", "tpr_01")
+    page.select_option("#settings-method", label="VS + LCT")
+    page.select_option("#heat-x", "gamma")
+    cells = page.evaluate("document.querySelector('#heat-chart').data[0].z")
+    own = page.evaluate(
+        "curvewiseState.data.models.filter(m => m.method === 1)"
+        ".map(m => [m.settings.tau, m.settings.gamma, m.tpr_01])"
+    )
+    expected = np.mean([value for tau, gamma, value in own if tau == "0:3:0" and gamma == 0])
+    assert cells[0][0] == pytest.approx(expected)
 
 
 @pytest.mark.parametrize("which", [pytest.param("many", marks=pytest.mark.slow), "trained"])
@@ -50,14 +63,12 @@ def test_axe_finds_nothing_serious(show, which, request, tmp_path):
         assert told == [], theme
 
 
-def test_hovering_a_curve_tells_rates_and_threshold(compared_page):
+def test_hovering_a_curve_and_hovering_and_clicking_a_dot_of_the_spread(compared_page):
     page = in_view(compared_page, "#explorer")
     box = page.locator("#point-chart").bounding_box()
     x, y = page.evaluate(
         """() => {
-        const state = window.curvewiseState;
-        const at = pixels(state);
-        const curve = state.curves[state.model];
+        const at = pixels(curvewiseState), curve = curvewiseState.curves[curvewiseState.model];
         const i = Math.floor(curve.fpr.length / 2);
         return [at.x(curve.fpr[i]), at.y(curve.tpr[i])];
     }"""
@@ -67,10 +78,7 @@ def test_hovering_a_curve_tells_rates_and_threshold(compared_page):
     page.wait_for_selector("#point-chart .hovertext")
     text = svg_text(page, "#point-chart .hovertext")
     assert all(word in text for word in ("TPR", "FPR", "threshold"))
-
-
-def test_hovering_and_clicking_a_dot_of_the_spread(compared_page):
-    page = in_view(compared_page, "#spread")
+    in_view(page, "#spread")
     dot = page.locator("#spread-chart .points path.point").nth(10)
     box = dot.bounding_box()
     page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
@@ -82,7 +90,7 @@ def test_hovering_and_clicking_a_dot_of_the_spread(compared_page):
     until(page, f"{json.dumps(text)}.startsWith({name})")
 
 
-def test_bands_single_curves_and_logarithmic_rates(compared_page):
+def test_bands_single_curves_logarithmic_rates_and_the_theme(compared_page):
     page = compared_page
     count = "document.querySelector('#roc-chart').data.length"
     before = page.evaluate(count)
@@ -93,14 +101,14 @@ def test_bands_single_curves_and_logarithmic_rates(compared_page):
     page.check("input[value=corner]")
     until(page, "document.querySelector('#roc-chart')._fullLayout.xaxis.range[1] < 0.11")
     page.check("input[value=std]")
-    narrow, wide = page.evaluate(
-        """() => {
-        const { data } = curvewiseState;
-        const drawn = document.querySelector('#roc-chart').data[2].y;
-        return [drawn[100], data.bands[0].high[100]];
-    }"""
-    )
-    assert narrow < wide
+    drawn = page.evaluate("document.querySelector('#roc-chart').data[2].y[100]")
+    assert drawn < page.evaluate("curvewiseState.data.bands[0].high[100]")
+    page.click("#theme")
+    assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(20, 23, 28)"
+    until(page, "document.querySelector('#roc-chart')._fullLayout.font.color === '#e8ebef'")
+    assert page.get_attribute("#theme", "aria-pressed") == "true"
+    page.click("#theme")
+    until(page, "document.querySelector('#roc-chart')._fullLayout.font.color !== '#e8ebef'")
 
 
 def test_filter_sort_and_download(compared_page, compared, tmp_path):
@@ -138,9 +146,9 @@ def test_filter_sort_and_download(compared_page, compared, tmp_path):
     assert rows.count() == 0
 
 
-def test_names_from_data_are_shown_as_they_are(show, tmp_path):
+def test_names_from_data_are_shown_as_they_are_and_betas_chosen_above(show, tmp_path):
     names = ("<b>no</b>", "<script>alert(1)</script>")
-    models = page_models()
+    models = page_models(betas=(10.0, 100.0))
     for model in models:
         model["settings"]["note"] = '=HYPERLINK("x")'
     given = page_input(models, task="</script>", class_names=names)
@@ -152,37 +160,14 @@ def test_names_from_data_are_shown_as_they_are(show, tmp_path):
     assert page.locator("main b").count() == 0
     line = page.evaluate("runsCsv(curvewiseState)").splitlines()[1]
     assert '"\'=HYPERLINK(""x"")"' in line  # which no spreadsheet runs
-
-
-def test_several_betas_are_chosen_above(show, tmp_path):
-    given = page_input(page_models(betas=(10.0, 100.0)))
-    page = scrolled(show(write_page(given, tmp_path / "report.html")))
     page.select_option("#group", label="beta = 100")
     until(page, "curvewiseState.data.models[curvewiseState.model].group === 1")
     assert "beta = 100" in page.inner_text("#question")
     assert page.locator("#model option").count() == 8
     page.locator("#runs tr[data-model='3'] button").click()  # a model of the first beta
     until(page, "curvewiseState.group === 0")
-    assert page.input_value("#group") == "0"
     assert "beta = 10;" in page.inner_text("#question")
-    assert page.input_value("#model") == "3"
-
-
-def test_hyperparameters_have_fits_and_a_heat_map(compared_page):
-    page = scrolled(compared_page)
-    assert page.locator("#panels .chart").count() == 3
-    titles = page.locator("#panels .gtitle").all_text_contents()
-    assert all(title.startswith("R²") for title in titles)
-    page.select_option("#metric", "tpr_01")
-    page.select_option("#settings-method", label="VS + LCT")
-    page.select_option("#heat-x", "gamma")
-    cells = page.evaluate("document.querySelector('#heat-chart').data[0].z")
-    own = page.evaluate(
-        "curvewiseState.data.models.filter(m => m.method === 1)"
-        ".map(m => [m.settings.tau, m.settings.gamma, m.tpr_01])"
-    )
-    expected = np.mean([value for tau, gamma, value in own if tau == "0:3:0" and gamma == 0])
-    assert cells[0][0] == pytest.approx(expected)
+    assert [page.input_value(field) for field in ("#group", "#model")] == ["0", "3"]
 
 
 @pytest.mark.parametrize("which", ["compared", "trained"])
@@ -191,21 +176,11 @@ def test_nothing_is_cut_and_screenshots_are_kept(show, which, request):
     SCREENSHOTS.mkdir(parents=True, exist_ok=True)
     for width, theme in ((1200, "light"), (375, "dark")):
         page.set_viewport_size({"width": width, "height": 900})
-        if page.evaluate("document.documentElement.dataset.theme") != theme:
+        if theme == "dark":
             page.click("#theme")
         scrolled(page)
         assert page.evaluate("document.documentElement.scrollWidth") == width
         page.screenshot(path=SCREENSHOTS / f"{which}-{width}-{theme}.png", full_page=True)
-
-
-def test_the_theme_can_be_changed(compared_page):
-    page = compared_page
-    page.click("#theme")
-    assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(20, 23, 28)"
-    until(page, "document.querySelector('#roc-chart')._fullLayout.font.color === '#e8ebef'")
-    assert page.get_attribute("#theme", "aria-pressed") == "true"
-    page.click("#theme")
-    until(page, "document.querySelector('#roc-chart')._fullLayout.font.color !== '#e8ebef'")
 
 
 def test_print_is_light_and_whole_and_dark_is_the_systems(show, compared):

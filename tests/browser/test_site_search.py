@@ -17,17 +17,12 @@ def test_search_works_from_disk(browser, tmp_path):
     page = context.new_page()
     problems = []
     page.on("pageerror", lambda error: problems.append(str(error)))
-    page.on(
-        "request", lambda request: request.url.startswith("file:") or problems.append(request.url)
-    )
+    page.on("request", lambda asked: asked.url.startswith("file:") or problems.append(asked.url))
     page.goto((tmp_path / "howto" / "images.html").as_uri())
     page.click("[data-md-component=search-query]")
     page.keyboard.type("operating point", delay=10)
-    link = page.locator(".md-search-result__link").first
-    link.wait_for(timeout=10_000)
-    found = page.locator(".md-search-result__link").evaluate_all(
-        "links => links.map((each) => each.href)"
-    )
+    page.locator(".md-search-result__link").first.wait_for(timeout=10_000)
+    found = page.locator(".md-search-result__link").evaluate_all("links => links.map(String)")
     assert any(target.startswith((tmp_path / "tutorial.html").as_uri()) for target in found)
     assert problems == []
     context.close()

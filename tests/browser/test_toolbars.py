@@ -37,7 +37,7 @@ def test_toolbars_have_these_buttons_and_nothing_leads_away(show, which, request
     show.problems.clear()  # it says that it could not
 
 
-def test_toolbars_are_faint_and_hide_nothing(compared_page):
+def test_toolbars_are_faint_and_fingers_have_none(compared_page, show, compared):
     page = scrolled(compared_page)
     for theme in ("light", "dark"):
         text = page.evaluate("cssColor('text')")
@@ -49,9 +49,6 @@ def test_toolbars_are_faint_and_hide_nothing(compared_page):
         if theme == "light":
             page.click("#theme")
             scrolled(page)
-
-
-def test_fingers_have_no_toolbar(show, compared):
     page = scrolled(show(compared.page, width=390, has_touch=True, is_mobile=True))
     assert page.locator(".js-plotly-plot").count() == 10
     assert page.locator(".modebar-btn").count() == 0

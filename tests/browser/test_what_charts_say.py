@@ -51,7 +51,7 @@ def test_the_filter_compares_and_says_what_it_cannot_read(compared_page):
     assert "auc >= 0.9" in page.get_attribute("#filter", "placeholder")
 
 
-def test_the_whiskers_are_told_as_they_are_drawn(compared_page):
+def test_the_spread_tells_its_whiskers_and_marks_the_selected_model(compared_page):
     page = scrolled(compared_page)
     caption = " ".join(page.inner_text("#spread figcaption").split())
     assert "farthest model within 1.5 times the distance between the quartiles" in caption
@@ -63,10 +63,7 @@ def test_the_whiskers_are_told_as_they_are_drawn(compared_page):
         reach = 1.5 * (high - low)
         within = [area for area in areas if low - reach <= area <= high + reach]
         assert ends == [min(within), max(within)]
-
-
-def test_the_selected_model_is_marked_in_the_spread(compared_page):
-    page = in_view(compared_page, "#spread-chart")
+    in_view(page, "#spread-chart")
     large = """[...document.querySelectorAll('#spread-chart .points path.point')]
         .map((dot) => [dot.getBoundingClientRect().width > 9, dot.__data__.i])
         .filter(([large]) => large).map(([, place]) => place)"""
@@ -104,7 +101,7 @@ def test_a_single_curve_names_its_model_and_its_rates(compared_page):
     until(page, "document.querySelector('#roc-click').hidden")
 
 
-def test_the_table_of_one_model_has_its_rates_only(trained_page, compared_page, show, tmp_path):
+def test_the_table_and_the_warning_of_one_model(trained_page, compared_page, show, tmp_path):
     alone = show(write_page(page_input(page_models()[:1]), tmp_path / "report.html"))
     for page in (trained_page, alone):
         heads = page.locator("#roc-table th[scope=col]").all_text_contents()
@@ -114,9 +111,7 @@ def test_the_table_of_one_model_has_its_rates_only(trained_page, compared_page, 
         assert "" not in cells
     heads = compared_page.locator("#roc-table th[scope=col]").all_text_contents()
     assert heads == ["Method", "FPR", "TPR, mean", "minimum", "maximum", "std"]
-
-
-def test_only_biased_probabilities_are_warned_of(trained_page, show, tmp_path):
+    # Only biased probabilities are warned of.
     note = in_view(trained_page, "#calibration-note").inner_text("#calibration-note")
     assert "Corrected" in note
     assert "weighted_mean" not in note  # it was trained with expected_mean

@@ -2,7 +2,9 @@
 
 import copy
 import pickle
+from functools import partial
 from types import SimpleNamespace
+from unittest.mock import Mock
 
 import numpy as np
 import pandas as pd
@@ -24,26 +26,18 @@ FAST = {**SMALL, "n_members": 6, "steps": 40, "hidden": (8,), "learning_rate": 0
 X, Y = make_classification(300, 5, n_informative=3, weights=[0.85], flip_y=0.02, random_state=0)
 
 
-def expected_failures(_estimator) -> dict[str, str]:
-    return {
-        "check_sample_weight_equivalence_on_dense_data": (
-            "training draws batches: a row that is there twice is not drawn as one of weight 2"
-        )
-    }
+WHY = "training draws batches: a row that is there twice is not drawn as one of weight 2"
+FAILING = {"check_sample_weight_equivalence_on_dense_data": WHY}
+checks_of = partial(parametrize_with_checks, expected_failed_checks=lambda _: FAILING)
 
 
-@parametrize_with_checks(
-    [cw.LCTClassifier(**TINY), cw.VSClassifier(tau=1.0, **TINY)],
-    expected_failed_checks=expected_failures,
-)
+@checks_of([cw.LCTClassifier(**TINY), cw.VSClassifier(tau=1.0, **TINY)])
 def test_scikit_learns_suite(estimator, check):
     check(estimator)
 
 
 @pytest.mark.slow
-@parametrize_with_checks(
-    [cw.LCTClassifier(), cw.VSClassifier()], expected_failed_checks=expected_failures
-)
+@checks_of([cw.LCTClassifier(), cw.VSClassifier()])
 def test_scikit_learns_suite_with_nothing_set(estimator, check):
     check(estimator)
 
@@ -69,8 +63,7 @@ def test_pickled_estimators_say_the_same():
     assert loaded.choose_operating_point(max_fpr=0.2, confidence=0.9) == point
 
 
-def test_the_same_seed_gives_the_same_bits_and_another_others(fitted):
-    """The global generators are left alone."""
+def test_a_seed_makes_the_bits_and_leaves_the_global_generators_alone(fitted):
     before = np.random.get_state()[1].tolist(), torch.get_rng_state().tolist()  # noqa: NPY002
     seeds = (0, np.random.RandomState(3), np.random.RandomState(3))
     made = [cw.LCTClassifier(**{**FAST, "random_state": seed}).fit(X, Y) for seed in seeds]
@@ -109,22 +102,17 @@ def test_a_grid_is_searched():
     assert roc_auc_score(Y, search.decision_function(X)) > 0.85
 
 
-def test_a_row_of_weight_zero_is_not_there(fitted):
-    rng = np.random.default_rng(0)
-    noise = rng.normal(5, 9, (40, 5))
+def test_a_row_of_weight_zero_is_not_there_and_weights_count(fitted):
+    noise = np.random.default_rng(0).normal(5, 9, (40, 5))
     x, y = np.concatenate([noise, X]), np.concatenate([np.ones(40, int), Y])
     weight = np.repeat([0.0, 1.0], [40, len(Y)])
-    groups = np.arange(len(y))
     ones = cw.LCTClassifier(**FAST).fit(X, Y, sample_weight=np.full(len(Y), 7.0))
     assert same_bits(cw.LCTClassifier(**FAST).fit(x, y, sample_weight=weight), ones)
     np.testing.assert_allclose(ones.predict_proba(X), fitted.predict_proba(X), atol=1e-4)
     weighted = cw.LCTClassifier(**FAST, calibration_fraction=0.3)
-    weighted.fit(x, y, sample_weight=weight, groups=groups)
+    weighted.fit(x, y, sample_weight=weight, groups=np.arange(len(y)))
     assert len(weighted.calibration_labels_) + weighted.class_counts_.sum() == len(Y)
-
-
-def test_weights_count(fitted):
-    """Rare rows of weight 4 raise its share, and so the mean probability, as more rows would."""
+    # Rare rows of weight 4 raise its share, and so the mean probability, as more rows would.
     weight = np.where(Y == 1, 4.0, 1.0)
     heavy = cw.LCTClassifier(**FAST).fit(X, Y, sample_weight=weight)
     share = weight[Y == 1].sum() / weight.sum()
@@ -132,12 +120,11 @@ def test_weights_count(fitted):
     assert mean == pytest.approx(share, abs=0.05)
     assert fitted.predict_proba(X)[:, 1].mean() == pytest.approx(Y.mean(), abs=0.03)
     # The wanted prior is counted from the weighted share, too.
-    heavy.set_params(prior=share)
-    again = np.average(heavy.predict_proba(X)[:, 1], weights=weight)
-    np.testing.assert_allclose(again, mean, rtol=1e-12)
+    again = heavy.set_params(prior=share).predict_proba(X)[:, 1]
+    assert np.average(again, weights=weight) == pytest.approx(mean, rel=1e-12)
 
 
-def test_no_group_is_split():
+def test_no_group_is_split_and_a_class_in_one_group_is_never_left_out():
     rng = np.random.default_rng(0)
     for seed in range(9):
         groups = rng.integers(0, 60, 400)
@@ -153,9 +140,6 @@ def test_no_group_is_split():
     # Without groups the share of the rare class is kept.
     train, aside = split_off(y, 0.3, 0)
     assert y[train].mean() == pytest.approx(y[aside].mean(), abs=0.01)
-
-
-def test_a_class_in_one_group_is_never_left_out():
     y, groups = np.array([0] * 30 + [1] * 6), np.array([*range(30), *[99] * 6])
     assert (held_out(y, 6, 0, groups) == -1).all()
     with pytest.warns(UserWarning, match=r"the only group of a class \(class counts \[30, 6\]\)"):
@@ -184,8 +168,7 @@ def test_warm_start_adds_members_and_keeps_the_old_ones(monkeypatch):
     new = networks_of(estimator)
     kept = [network for network in new if network in set(old)]
     assert kept == [network for network in old if network in set(new)]  # in order, the same bits
-    assert kept
-    assert len(new) > len(kept)
+    assert len(new) > len(kept) > 0
     for network, member in zip(new, estimator.ensemble_.members, strict=True):
         assert members.get(network, member).family is member.family
     # Rows that were set aside stay so: no member ever learns from them.
@@ -227,11 +210,7 @@ def test_a_fit_that_fails_or_is_stopped_leaves_the_model_of_before(monkeypatch):
         made.fit(X * 10 + 3, np.where(Y, "A", "B"))
     assert list(made.classes_) == [0, 1]
     assert np.array_equal(made.decision_function(X), before)
-
-    def stopped(*_):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr("curvewise.estimator.classifier.fit_recalibration", stopped)
+    monkeypatch.setattr(classifier, "fit_recalibration", Mock(side_effect=KeyboardInterrupt))
     with pytest.raises(KeyboardInterrupt):
         made.set_params(n_members=9, learning_rate=0.02, warm_start=True).fit(X, Y)
     assert made.tree_share_ == share  # trees are weighed anew by then

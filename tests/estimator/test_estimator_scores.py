@@ -1,5 +1,7 @@
 """Scores against plain loops over members and lambdas, closed forms and simulated truth."""
 
+from unittest.mock import Mock
+
 import numpy as np
 import pytest
 import torch
@@ -23,8 +25,7 @@ FAST = {"n_members": 4, "trees": 10, "steps": 60, "hidden": (8,), "learning_rate
 FAST["random_state"] = 0
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(500, 3)) * [1, 10, 0.1]
-P = expit(1.5 * X[:, 0] + 8 * X[:, 2] - 2.5)
-Y = (RNG.random(500) < P).astype(int)
+Y = (RNG.random(500) < expit(1.5 * X[:, 0] + 8 * X[:, 2] - 2.5)).astype(int)
 LCT = cw.LossFamily(0.7, 0.2, cw.LinearDensity(0.0, 3.0, 0.33), reduction="expected_mean")
 VS = cw.LossFamily(0.9, 0.3, 1.5, reduction="expected_mean")
 MANY = cw.LossFamily([0.2, 0.3, 0.5], 0.1, cw.LinearDensity(0.0, 2.0, 0.5))
@@ -48,11 +49,9 @@ def by_hand(network, family, x, lams, counts, oversampling):
     for lam in lams:
         with torch.no_grad():
             logits = network(x, lam).double()
-        settings = {
-            name: float(v) if torch.is_tensor(v) and v.dim() == 0 else v
-            for name, v in family.hyperparameters(lam.double()).items()
-        }
-        odds = cw.calibrated_log_odds(logits, class_counts=counts, **settings)
+        settings = family.hyperparameters(lam.double())
+        numbers = {name: v.item() for name, v in settings.items() if torch.is_tensor(v)}
+        odds = cw.calibrated_log_odds(logits, class_counts=counts, **settings | numbers)
         shown = torch.tensor(oversampling, dtype=torch.float64).log()
         odds = odds - shown[1] + shown[0] if len(counts) == 2 else odds - shown
         found.append(odds)
@@ -80,22 +79,10 @@ def test_the_readout_is_the_mean_over_lambdas(family, counts, oversampling, hidd
     with torch.no_grad():
         scores = network.features(x).double() @ weight.T + bias
     expected = by_hand(network, family, x, lams, counts, oversampling)
-    if len(counts) == 2:
-        found = scores[:, 1] - scores[:, 0]
-    else:
-        found = scores - scores.mean(1, keepdim=True)
+    binary = len(counts) == 2
+    found = scores[:, 1] - scores[:, 0] if binary else scores - scores.mean(1, keepdim=True)
     np.testing.assert_allclose(found, expected, atol=1e-5)
     assert expected.std() > 0.01  # else it says nothing
-
-
-def test_the_readout_of_logits_is_the_network_at_each_lambda():
-    network = conditioned(LCT)
-    x, lams = torch.randn(20, 5), torch.tensor([[0.0], [3.0]])
-    weight, bias = Member(network, LCT, (95.0, 5.0), (1.0, 1.0)).logit_readout([0.0, 3.0])
-    with torch.no_grad():
-        for number, lam in enumerate(lams):
-            found = network.features(x).double() @ weight[number].T + bias[number]
-            np.testing.assert_allclose(found, network(x, lam), atol=1e-5)
 
 
 @pytest.mark.parametrize("family", [LCT, VS], ids=["lct", "vs"])
@@ -127,18 +114,14 @@ def test_members_go_through_what_they_differ_in_side_by_side():
 
 def test_only_our_own_networks_are_scaled(monkeypatch):
     """Others may begin with anything, and use their inputs more than once."""
-    seen = []
-
-    def spy(*arguments, **settings):
-        seen.append(settings["input_scale"])
-        return fit_stacked(*arguments, **settings)
-
+    spy = Mock(wraps=fit_stacked)
     monkeypatch.setattr(fitting, "fit_stacked", spy)
     cw.LCTClassifier(**FAST).fit(X, Y)
     cw.LCTClassifier(**FAST, network=lambda shape, c: MLP(shape[0], c, (4,))).fit(X, Y)
-    assert seen[0].shape[0] == 4
-    assert len(np.unique(seen[0], axis=0)) > 1
-    assert seen[1] is None
+    ours, others = (call.kwargs["input_scale"] for call in spy.call_args_list)
+    assert ours.shape[0] == 4
+    assert len(np.unique(ours, axis=0)) > 1
+    assert others is None
 
 
 class Convolved(nn.Module):
@@ -155,12 +138,10 @@ class Convolved(nn.Module):
 @pytest.mark.parametrize("kind", ["layered", "linear", "other"])
 @pytest.mark.parametrize("n", [1, 512, 1300])
 def test_a_reader_is_a_loop_over_members(kind, n):
+    hidden = (7, 6) if kind == "layered" else ()
+    networks = [conditioned(LCT, hidden=hidden, seed=k) for k in range(3)]
     if kind == "other":
-        torch.manual_seed(0)
         networks = [condition(Convolved(), LCT).eval() for _ in range(3)]
-    else:
-        hidden = (7, 6) if kind == "layered" else ()
-        networks = [conditioned(LCT, hidden=hidden, seed=k) for k in range(3)]
     width = networks[0].linear.in_features
     readouts = [(torch.randn(2, width).double(), torch.randn(2).double()) for _ in networks]
     reader = Reader(networks, readouts)
@@ -208,6 +189,12 @@ def test_an_estimators_scores_are_a_loop_over_its_networks_and_trees(fitted):
     np.testing.assert_allclose(fitted.decision_function(X), expected, atol=1e-4)
     np.testing.assert_allclose(fitted.score_samples(X, tau=3.0), at_three, atol=1e-4)
     np.testing.assert_allclose(fitted.score_samples(X), at_three, atol=1e-4)
+    # The methods agree.
+    odds, probability = fitted.decision_function(X), fitted.predict_proba(X)
+    np.testing.assert_allclose(probability[:, 1], expit(odds), rtol=1e-12)
+    np.testing.assert_allclose(probability.sum(1), 1, rtol=1e-12)
+    np.testing.assert_allclose(np.exp(fitted.predict_log_proba(X)), probability, rtol=1e-9)
+    assert np.array_equal(fitted.predict(X), (odds > 0).astype(int))
 
 
 def test_a_tau_that_was_not_drawn_is_refused(fitted):
@@ -221,14 +208,6 @@ def test_a_tau_that_was_not_drawn_is_refused(fitted):
         fixed.choose_operating_point(X, Y, max_fpr=0.1, by="lambda")
 
 
-def test_methods_agree(fitted):
-    odds, probability = fitted.decision_function(X), fitted.predict_proba(X)
-    np.testing.assert_allclose(probability[:, 1], expit(odds), rtol=1e-12)
-    np.testing.assert_allclose(probability.sum(1), 1, rtol=1e-12)
-    np.testing.assert_allclose(np.exp(fitted.predict_log_proba(X)), probability, rtol=1e-9)
-    assert np.array_equal(fitted.predict(X), (odds > 0).astype(int))
-
-
 @pytest.mark.parametrize(("rare", "other"), [("a", "b"), (True, False), (-1.0, 5.0)])
 def test_the_rare_class_is_the_positive_one_wherever_it_stands(rare, other):
     labels = np.where(Y == 1, rare, other)
@@ -238,8 +217,7 @@ def test_the_rare_class_is_the_positive_one_wherever_it_stands(rare, other):
     second = estimator.classes_[1] == rare
     odds = estimator.decision_function(X)
     assert roc_auc_score(Y, odds if second else -odds) > 0.85
-    column = estimator.predict_proba(X)[:, int(second)]
-    assert column.mean() == pytest.approx(Y.mean(), abs=0.04)
+    assert estimator.predict_proba(X)[:, int(second)].mean() == pytest.approx(Y.mean(), abs=0.04)
     assert roc_auc_score(Y, estimator.score_samples(X)) > 0.85  # always of the rare one
     point = estimator.choose_operating_point(X, labels, max_fpr=0.1, confidence=None)
     called = estimator.predict(X, at=point)
@@ -249,8 +227,7 @@ def test_the_rare_class_is_the_positive_one_wherever_it_stands(rare, other):
 
 @pytest.mark.parametrize("rare", [0, 1])
 def test_a_prior_shifts_log_odds_by_the_closed_form(rare):
-    labels = Y if rare == 1 else 1 - Y
-    estimator = cw.LCTClassifier(**FAST).fit(X, labels)
+    estimator = cw.LCTClassifier(**FAST).fit(X, Y if rare == 1 else 1 - Y)
     before = estimator.decision_function(X)
     after = estimator.set_params(prior=0.3).decision_function(X)
     sign, by_class = (1, [0.7, 0.3]) if rare == 1 else (-1, [0.3, 0.7])
@@ -266,8 +243,7 @@ def test_recalibration_without_a_penalty_is_logistic_regression(monkeypatch, wei
     monkeypatch.setattr(ensemble, "STRENGTH", 1e-9)
     rng = np.random.default_rng(1)
     truth = rng.normal(size=(800, classes)) * 2
-    p = np.exp(log_softmax(truth, axis=1))
-    codes = np.array([rng.choice(classes, p=row) for row in p])
+    codes = np.array([rng.choice(classes, p=row) for row in np.exp(log_softmax(truth, axis=1))])
     scores = 0.5 * truth + np.arange(classes)  # too flat, and shifted
     weight = rng.uniform(0.2, 3, 800) if weighted else None
     slope, offset = fit_recalibration(scores, codes, weight)
@@ -278,8 +254,7 @@ def test_recalibration_without_a_penalty_is_logistic_regression(monkeypatch, wei
         assert slope == pytest.approx(peer.coef_[0, 0], rel=1e-3)
         assert offset[1] - offset[0] == pytest.approx(peer.intercept_[0], abs=1e-3)
     else:  # the scores' weighted likelihood has no slope left at its top
-        logs = log_softmax(slope * scores + offset, axis=1)
-        errors = np.exp(logs) - np.eye(3)[codes]
+        errors = np.exp(log_softmax(slope * scores + offset, axis=1)) - np.eye(3)[codes]
         share = np.ones(800) if weight is None else weight
         assert abs((share[:, None] * errors * scores).sum()) < 0.05
         np.testing.assert_allclose((share[:, None] * errors).sum(0), 0, atol=0.05)
@@ -287,8 +262,7 @@ def test_recalibration_without_a_penalty_is_logistic_regression(monkeypatch, wei
 
 
 def test_recalibration_keeps_the_order_and_believes_few_rows_little():
-    rng = np.random.default_rng(2)
-    against = np.stack([np.zeros(200), rng.normal(size=200)], axis=1)
+    against = np.stack([np.zeros(200), np.random.default_rng(2).normal(size=200)], axis=1)
     codes = (against[:, 1] < 0).astype(int)  # the scores say the opposite
     slope, offset = fit_recalibration(against, codes)
     assert slope == ensemble.LEAST_SLOPE
@@ -316,8 +290,8 @@ def simulated(n, seed):
 @pytest.mark.parametrize(
     "estimator",
     [
-        cw.LCTClassifier(6, hidden=(16,), steps=250, random_state=0),
-        cw.LCTClassifier(6, hidden=(16,), steps=250, batch_size=8, random_state=0),
+        cw.LCTClassifier(6, hidden=(16,), trees=50, steps=250, random_state=0),
+        cw.LCTClassifier(6, hidden=(16,), trees=50, steps=250, batch_size=8, random_state=0),
         cw.VSClassifier(0.7, 0.1, 1.0, n_members=6, hidden=(16,), steps=250, random_state=0),
     ],
     ids=["lct", "every eighth row rare", "vs"],

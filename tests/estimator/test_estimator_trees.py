@@ -35,13 +35,10 @@ def log_odds(scores):
     return scores[:, 1] - scores[:, 0]
 
 
-def test_scores_are_those_of_scikit_learns_trees(grown):
+def test_scores_are_those_of_scikit_learns_trees_also_out_of_fold(grown):
     model = ExtraTreesClassifier(30, random_state=5).fit(X, Y, WEIGHT)
     expected = np.log(model.predict_proba(X) + 1e-3)
     np.testing.assert_allclose(grown.scores(X), expected, atol=1e-12)
-
-
-def test_rows_are_judged_by_trees_that_never_saw_them(grown):
     for left in range(3):
         kept, rows = left != FOLD, left == FOLD
         model = ExtraTreesClassifier(10, random_state=6 + left)
@@ -50,15 +47,17 @@ def test_rows_are_judged_by_trees_that_never_saw_them(grown):
         np.testing.assert_allclose(grown.out_of_fold[rows], expected, atol=1e-12)
 
 
-def test_threads_do_not_change_a_bit(grown):
-    before = torch.get_num_threads()
+def test_threads_do_not_change_a_bit_and_trees_come_back_from_arrays(grown):
     one = grown.scores(X)
-    try:
-        torch.set_num_threads(3)
-        assert np.array_equal(grown.scores(X), one)
-    finally:
-        torch.set_num_threads(before)
+    torch.set_num_threads(3)
+    assert np.array_equal(grown.scores(X), one)
+    torch.set_num_threads(1)
     assert np.array_equal(grown.scores(X[:1]), one[:1])
+    again = Trees.from_tensors(grown.to_tensors(), 4)
+    assert np.array_equal(again.scores(X), grown.scores(X))
+    assert np.array_equal(again.out_of_fold, grown.out_of_fold)
+    assert (again.share, again.stretch) == (grown.share, grown.stretch)
+    assert Trees.from_tensors({}, 4) is None
 
 
 def test_the_share_is_the_closed_form_of_both_areas(grown):
@@ -77,10 +76,8 @@ def test_the_share_is_the_closed_form_of_both_areas(grown):
 
 @given(st.floats(0, 1), st.floats(0.1, 10), st.integers(0, 99))
 def test_joined_scores_lie_between_both(share, stretch, seed):
-    rng = np.random.default_rng(seed)
-    networks, own = rng.normal(size=(2, 20, 3))
-    made = Trees([], own, 50, share, stretch)
-    mixed = made.joined(networks, own)
+    networks, own = np.random.default_rng(seed).normal(size=(2, 20, 3))
+    mixed = Trees([], own, 50, share, stretch).joined(networks, own)
     low, high = np.minimum(networks, stretch * own), np.maximum(networks, stretch * own)
     assert ((mixed >= low - 1e-9) & (mixed <= high + 1e-9)).all()
 
@@ -93,43 +90,22 @@ def test_the_number_of_trees_keeps_its_budget(n, wanted):
     assert (number == 0) == (n > 20_000 or wanted == 0)
 
 
-def test_trees_come_back_from_arrays(grown):
-    again = Trees.from_tensors(grown.to_tensors(), 4)
-    assert np.array_equal(again.scores(X), grown.scores(X))
-    assert np.array_equal(again.out_of_fold, grown.out_of_fold)
-    assert (again.share, again.stretch) == (grown.share, grown.stretch)
-    assert Trees.from_tensors({}, 4) is None
-
-
-DAMAGES = {
-    "a child far away": ("left_child", 2**30),
-    "a child that is its parent": ("right_child", 0),
-    "one child": ("left_child", -1),
-    "no such column": ("feature", 4),
-    "not a number": ("value", np.nan),
-    "a threshold without end": ("threshold", np.inf),
-    "a tree too long": ("count", 10**6),
-}
-
-
-def test_nodes_that_lead_astray_or_lack_are_refused(grown):
-    tensors = grown.to_tensors()
-    for name, value in DAMAGES.values():
-        spoilt = {key: tensor.clone() for key, tensor in tensors.items()}
-        spoilt[f"trees.{name}"][0] = value
-        with pytest.raises(InputError, match="must be whole"):
-            Trees.from_tensors(spoilt, 4)
-    for name in ("feature", "value", "weight", "out_of_fold"):
-        without = {key: tensor for key, tensor in tensors.items() if key != f"trees.{name}"}
-        with pytest.raises(InputError, match="must be whole"):
-            Trees.from_tensors(without, 4)
-
-
-def test_without_trees_the_networks_are_the_same(fitted):
-    alone = cw.LCTClassifier(**FAST, trees=0).fit(X, Y)
-    assert alone.ensemble_.trees is None
-    assert np.array_equal(alone.score_samples(X), fitted.score_samples(X))
-    assert cw.VSClassifier(**FAST).fit(X, Y).ensemble_.trees is None
+@pytest.mark.parametrize(
+    ("name", "first"),
+    [
+        *(("left_child", 2**30), ("left_child", -1), ("right_child", 0), ("feature", 4)),
+        *(("value", np.nan), ("threshold", np.inf), ("count", 10**6)),
+        *(("feature", None), ("value", None), ("weight", None), ("out_of_fold", None)),
+    ],
+)
+def test_nodes_that_lead_astray_and_missing_parts_are_refused(grown, name, first):
+    tensors = {key: tensor.clone() for key, tensor in grown.to_tensors().items()}
+    if first is None:
+        del tensors[f"trees.{name}"]
+    else:
+        tensors[f"trees.{name}"][0] = first
+    with pytest.raises(InputError, match="must be whole"):
+        Trees.from_tensors(tensors, 4)
 
 
 def test_trees_find_what_networks_smooth_over():
@@ -138,14 +114,14 @@ def test_trees_find_what_networks_smooth_over():
     x = rng.random(size=(1200, 2))
     y = ((x * 6 % 1 < 0.35).all(axis=1) & (rng.random(1200) < 0.8)).astype(int)
     train, test = slice(0, 800), slice(800, None)
-    made = cw.LCTClassifier(6, trees=100, random_state=0).fit(x[train], y[train])
-    alone = cw.LCTClassifier(6, trees=0, random_state=0).fit(x[train], y[train])
+    small = {"n_members": 6, "steps": 100, "random_state": 0}
+    made, alone = (cw.LCTClassifier(**small, trees=t).fit(x[train], y[train]) for t in (100, 0))
     area = roc_auc_score(y[test], made.decision_function(x[test]))
     assert made.ensemble_.trees.share > 0.5
     assert area > roc_auc_score(y[test], alone.decision_function(x[test])) + 0.05
 
 
-def test_a_warm_start_keeps_the_trees(fitted):
+def test_a_warm_start_keeps_the_trees_without_which_the_networks_are_the_same(fitted):
     made = cw.LCTClassifier(**FAST, trees=30, warm_start=True).fit(X, Y)
     before = made.ensemble_.trees.trees
     made.set_params(n_members=9).fit(X, Y)
@@ -156,3 +132,7 @@ def test_a_warm_start_keeps_the_trees(fitted):
     made.set_params(n_members=11, trees=0).fit(X, Y)
     assert made.ensemble_.trees is None
     assert made.tree_share_ == 0
+    alone = cw.LCTClassifier(**FAST, trees=0).fit(X, Y)
+    assert alone.ensemble_.trees is None
+    assert np.array_equal(alone.score_samples(X), fitted.score_samples(X))
+    assert cw.VSClassifier(**FAST).fit(X, Y).ensemble_.trees is None

@@ -41,11 +41,8 @@ def legend_of(axes):
 
 
 def bars_of(axes):
-    """Return the error bars of each series as (n, 2) arrays of their lower and upper ends."""
-    return [
-        np.array([[part[0][1], part[1][1]] for part in drawn[2][-1].get_segments()])
-        for drawn in axes.containers
-    ]
+    """Return the error bars of the first series as an array of their lower and upper ends."""
+    return np.array([part[:, 1] for part in axes.containers[0][2][-1].get_segments()])
 
 
 def test_curves_and_operating_points_are_drawn():
@@ -54,7 +51,7 @@ def test_curves_and_operating_points_are_drawn():
     np.testing.assert_array_equal(line.get_xydata(), np.stack([CURVE.fpr, CURVE.tpr], axis=1))
     assert legend_of(axes)[0] == f"VS: AUC {CURVE.auc:.4f}"
     assert f"TPR {POINT.tpr:.3f}, FPR {POINT.fpr:.4f}" in legend_of(axes)[1]
-    np.testing.assert_allclose(bars_of(axes)[0], [POINT.tpr_interval])
+    np.testing.assert_allclose(bars_of(axes), [POINT.tpr_interval])
 
 
 def test_a_band_is_mean_minimum_maximum_and_one_std_within_the_square():
@@ -110,7 +107,7 @@ def test_an_operating_point_is_drawn_where_it_is_and_says_what_it_promises(rule,
     axes = cw.plot_operating_point(CURVE, point, log=log)
     (x,), (y,) = axes.containers[0][0].get_data()
     assert (x, y) == (max(point.fpr, axes.get_xlim()[0]), point.tpr)
-    np.testing.assert_allclose(bars_of(axes)[0], [point.tpr_interval])
+    np.testing.assert_allclose(bars_of(axes), [point.tpr_interval])
     text = " ".join(axes.texts[0].get_text().split())
     assert f"{1000 * np.mean(point.threshold <= SCORE):.1f} alarms per 1,000 cases" in text
     assert text.endswith(point.note)
@@ -122,10 +119,9 @@ def test_an_operating_point_is_drawn_where_it_is_and_says_what_it_promises(rule,
     assert plain.texts[0].get_text().endswith("alarms per 1,000 cases")
 
 
-@pytest.mark.parametrize("rounded", [False, True])
+@pytest.mark.parametrize("score", [SCORE, SCORE.round(0)])  # ties make slanted segments
 @pytest.mark.parametrize("drop_intermediate", [False, True])
-def test_every_threshold_lies_on_its_own_curve_and_no_other(rounded, drop_intermediate):
-    score = SCORE.round(0) if rounded else SCORE  # ties make slanted segments
+def test_every_threshold_lies_on_its_own_curve_and_no_other(score, drop_intermediate):
     curve = cw.roc_curve(Y, score, drop_intermediate=drop_intermediate)
     for threshold in [np.inf, *np.quantile(score, [0.1, 0.5, 0.9, 0.99]), -np.inf]:
         cw.plot_operating_point(curve, cw.operating_point(Y, score, threshold), ax=new_axes())
@@ -145,8 +141,7 @@ def test_words_are_not_on_the_curve_nor_on_the_legend(layout, log, shift):
     figure = Figure(layout=layout)
     FigureCanvasAgg(figure)
     point = cw.choose_operating_point(Y, score, max_fpr=0.05)
-    curve = cw.roc_curve(Y, score)
-    axes = cw.plot_operating_point(curve, point, log=log, ax=figure.add_subplot())
+    axes = cw.plot_operating_point(cw.roc_curve(Y, score), point, log=log, ax=figure.add_subplot())
     figure.canvas.draw()
     legend, words = axes.get_legend().get_window_extent(), axes.texts[0].get_window_extent()
     assert not legend.overlaps(words)
@@ -163,7 +158,7 @@ def test_reliability_is_scikit_learns_with_exact_intervals():
     np.testing.assert_allclose(drawn[:, 0], claimed, rtol=1e-4)
     np.testing.assert_allclose(drawn[:, 1], share, rtol=1e-12)
     first = binomtest(int(Y[P < 0.1].sum()), int((P < 0.1).sum())).proportion_ci(0.95, "exact")
-    np.testing.assert_allclose(bars_of(axes)[0][0], [first.low, first.high], rtol=1e-9)
+    np.testing.assert_allclose(bars_of(axes)[0], [first.low, first.high], rtol=1e-9)
     assert legend_of(axes)[0] == f"model: Brier {brier_score_loss(Y, P):.4f}"
 
 

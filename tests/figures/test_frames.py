@@ -124,10 +124,8 @@ def test_every_figure_is_whole_named_and_legible(name):
         given = Figure().add_subplot()
         assert SINGLE[name](ax=given) is given
     else:
-        words = [" ".join(text.get_text().split()) for text in figure.texts]
-        assert [" ".join(figure.get_suptitle().split()), words[-1]] == [
-            words.strip() for words in WORDS.values()
-        ]
+        written = (figure.get_suptitle(), figure.texts[-1].get_text())
+        assert [text.split() for text in written] == [text.split() for text in WORDS.values()]
         assert figure.get_figwidth() <= WIDTH
         assert min(text.get_fontsize() for text in texts) >= 9
 
@@ -159,9 +157,7 @@ def test_pyplot_knows_the_figures_if_it_was_there_before(tmp_path, monkeypatch):
 def points_of(axes, marker="o", color=None):
     """Return the points of all lines with a marker, and of one color if wanted."""
     drawn = [line for line in axes.get_lines() if line.get_marker() == marker]
-    return [
-        line.get_xydata() for line in drawn if color in (None, to_hex(line.get_color()).upper())
-    ]
+    return [one.get_xydata() for one in drawn if color in (None, to_hex(one.get_color()).upper())]
 
 
 def rows_of(frame, **wanted):
@@ -256,7 +252,7 @@ def test_bands_and_a_distribution_are_those_of_their_rows():
     assert [points[:, 1].tolist() for points in points_of(right)] == [MODELS["auc"][:2].tolist()]
 
 
-def test_landscapes_share_their_colours():
+def test_landscapes_share_their_colours_and_fits_are_those_of_each_setting_alone():
     panels = SHEETS["landscapes"]().axes[:4]
     assert [axes.get_title() for axes in panels] == PANELS
     ((low, high),) = {axes.collections[0].get_clim() for axes in panels}
@@ -264,9 +260,6 @@ def test_landscapes_share_their_colours():
     for intercept, axes in enumerate(panels):
         line = axes.get_lines()[0].get_xydata()
         assert line.tolist() == [[-5, intercept - 5], [5, intercept + 5]]
-
-
-def test_fits_are_those_of_each_setting_alone():
     axes = SHEETS["fits"]().axes
     assert [one.get_title() for one in axes[2:]] == ["no variance"] * 2
     for one, name in zip(axes, ("omega", "tau"), strict=False):

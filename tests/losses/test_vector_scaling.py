@@ -26,10 +26,9 @@ def loop_weights(counts, omega):
     return [w / sum(raw) for w in raw]
 
 
-def loop_losses(logits, target, sample_weight, counts, omega, gamma, tau):
+def loop(logits, target, sample_weight, counts, omega, gamma, tau, reduction):
     """Equation (2) of the paper times the sample's weight, one sample at a time, 50 digits."""
-    n, largest = sum(counts), max(counts)
-    weights = loop_weights(counts, omega)
+    n, largest, weights = sum(counts), max(counts), loop_weights(counts, omega)
     losses, chosen = [], []
     for z, y, s in zip(logits.tolist(), target.tolist(), sample_weight.tolist(), strict=True):
         adjusted = [
@@ -39,21 +38,11 @@ def loop_losses(logits, target, sample_weight, counts, omega, gamma, tau):
         total = sum(mpmath.exp(a) for a in adjusted)
         losses.append(-s * weights[y] * mpmath.log(mpmath.exp(adjusted[y]) / total))
         chosen.append(s * weights[y])
-    return losses, chosen
-
-
-def loop_reduce(losses, chosen, counts, omega, reduction):
     if reduction == "none":
         return [float(loss) for loss in losses]
-    divisor = {
-        "sum": 1,
-        "mean": len(losses),
-        "weighted_mean": sum(chosen),
-        "expected_mean": len(losses)
-        * sum(n * w for n, w in zip(counts, loop_weights(counts, omega), strict=True))
-        / sum(counts),
-    }[reduction]
-    return float(sum(losses) / divisor)
+    expected = len(losses) * sum(n_c * w for n_c, w in zip(counts, weights, strict=True)) / n
+    divisors = {"sum": 1, "mean": len(losses), "weighted_mean": sum(chosen)}
+    return float(sum(losses) / (divisors | {"expected_mean": expected})[reduction])
 
 
 @pytest.mark.parametrize("reduction", REDUCTIONS)
@@ -66,20 +55,17 @@ def test_every_form_equals_the_loop_in_float64(counts, omega, gamma, tau, reduct
     target = torch.arange(12) % n_classes
 
     def by_loop(weight):
-        losses, chosen = loop_losses(logits, target, weight, counts, omega, gamma, tau)
-        value = loop_reduce(losses, chosen, counts, omega, reduction)
+        value = loop(logits, target, weight, counts, omega, gamma, tau, reduction)
         return torch.tensor(value, dtype=torch.float64)
 
     expected = by_loop(torch.ones(12))
     at = {"class_counts": counts, "reduction": reduction}
-    by_numbers = cw.vs_loss(logits, target, omega=omega, gamma=gamma, tau=tau, **at)
     named = {"omega": omega, "gamma": gamma, "tau": tau}
     tensors = {n: torch.tensor(v, dtype=torch.float64) for n, v in named.items()}
-    by_tensors = cw.vs_loss(logits, target, **tensors, **at)
-    by_samples = cw.vs_loss(logits, target, **{n: v.expand(12) for n, v in tensors.items()}, **at)
-    module = cw.VSLoss(counts, omega, gamma, tau, reduction)(logits, target)
-    stacked = cw.VSLoss(counts, omega, gamma, tau, reduction)(logits.expand(3, -1, -1), target)
-    for result in (by_numbers, by_tensors, by_samples, module, stacked[0], stacked[2]):
+    a_sample = {n: v.expand(12) for n, v in tensors.items()}
+    results = [cw.vs_loss(logits, target, **way, **at) for way in (named, tensors, a_sample)]
+    module = cw.VSLoss(counts, omega, gamma, tau, reduction)
+    for result in (*results, module(logits, target), *module(logits.expand(3, -1, -1), target)):
         torch.testing.assert_close(result, expected, rtol=1e-12, atol=1e-14)
     weight = 3 * torch.rand(2, 12, dtype=torch.float64)
     weight[:, 1] = 0
@@ -177,12 +163,11 @@ def test_ranges_and_monotonicity(omega, gamma, tau, beta, shift):
     positive, negative = (
         cw.vs_loss(logits, torch.full((2,), label), **at, reduction="none") for label in (1, 0)
     )
-    assert (positive >= 0).all()
-    assert (negative >= 0).all()
+    assert (torch.stack([positive, negative]) >= 0).all()
     assert positive[1] <= positive[0]  # a higher z1 suits class 1
     assert negative[1] >= negative[0]
-    more = cw.vs_loss(logits, torch.ones(2, dtype=torch.long), **{**at, "tau": tau + 1})
-    less = cw.vs_loss(logits, torch.ones(2, dtype=torch.long), **at)
+    minority = torch.ones(2, dtype=torch.long)
+    less, more = (cw.vs_loss(logits, minority, **at | {"tau": t}) for t in (tau, tau + 1))
     assert more >= less - 1e-12  # a larger margin is never easier for the minority
 
 
@@ -202,9 +187,8 @@ def test_torch_compile_gives_the_same_loss_and_gradient():
         compiled = torch.compile(plain, backend="aot_eager", fullgraph=True)
         expected, result = plain(*arguments), compiled(*arguments)
         torch.testing.assert_close(result, expected)
-        torch.testing.assert_close(
-            torch.autograd.grad(result, logits), torch.autograd.grad(expected, logits)
-        )
+        gradients = (torch.autograd.grad(each, logits) for each in (result, expected))
+        torch.testing.assert_close(*gradients)
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])
@@ -217,9 +201,7 @@ def test_vmap_and_grad_transforms_agree_with_the_stack(n_classes):
     def single(logits, tau):
         return cw.vs_loss(logits, target, class_counts=counts, omega=0.8, gamma=0.2, tau=tau)
 
-    stacked = cw.vs_loss(
-        logits, target, class_counts=counts, omega=0.8, gamma=0.2, tau=taus[:, None]
-    )
+    stacked = single(logits, taus[:, None])
     torch.testing.assert_close(torch.func.vmap(single)(logits, taus), stacked)
     fixed = torch.func.vmap(cw.VSLoss(counts, 0.8, 0.2, 1.0), in_dims=(0, None))
     by_module = cw.VSLoss(counts, 0.8, 0.2, 1.0)(logits, target)

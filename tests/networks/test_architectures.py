@@ -16,17 +16,16 @@ def size(network: nn.Module) -> int:
 
 def multiplications(network: nn.Module, x: Tensor) -> int:
     """Return how many multiplications the convolutions and linear layers do per sample."""
-    total = 0
+    counts = []
 
     def count(module: nn.Module, inputs: tuple[Tensor], out: Tensor):
-        nonlocal total
-        total += out[0].numel() * module.weight[0].numel()
+        counts.append(out[0].numel() * module.weight[0].numel())
 
     for module in network.modules():
         if isinstance(module, nn.Conv2d | nn.Linear):
             module.register_forward_hook(count)
     network(x)
-    return total
+    return sum(counts)
 
 
 def mlp_by_loop(network: MLP, x: list[float]) -> list[float]:
@@ -44,11 +43,9 @@ def mlp_by_loop(network: MLP, x: list[float]) -> list[float]:
 def test_an_mlp_is_the_formula(hidden: tuple[int, ...]):
     network = MLP(6, 3, hidden).double()
     x = torch.randn(4, 6, dtype=torch.float64)
-    rows = [mlp_by_loop(network, row) for row in x.tolist()]
-    expected = torch.tensor(rows, dtype=torch.float64)
+    expected = torch.tensor([mlp_by_loop(network, row) for row in x.tolist()], dtype=torch.float64)
     torch.testing.assert_close(network(x), expected, rtol=1e-12, atol=1e-12)
-    sizes = [6, *hidden, 3]
-    assert size(network) == sum((a + 1) * b for a, b in pairwise(sizes))
+    assert size(network) == sum((a + 1) * b for a, b in pairwise([6, *hidden, 3]))
 
 
 def convolve(image: np.ndarray, weight: np.ndarray, stride: int, padding: int) -> np.ndarray:
@@ -65,20 +62,16 @@ def convolve(image: np.ndarray, weight: np.ndarray, stride: int, padding: int) -
     return out
 
 
-def halve(image: np.ndarray) -> np.ndarray:
-    """Return the maximum of each 2x2 square."""
-    rows, columns = (size // 2 for size in image.shape[1:])
-    squares = image[:, : 2 * rows, : 2 * columns].reshape(len(image), rows, 2, columns, 2)
-    return squares.max((2, 4))
-
-
 def cnn_by_loop(network: SmallCNN, image: np.ndarray, stride: int) -> np.ndarray:
     convolutions = [m for m in network.modules() if isinstance(m, nn.Conv2d)]
     norms = [m for m in network.modules() if isinstance(m, nn.BatchNorm2d)]
     for stage, (convolution, norm) in enumerate(zip(convolutions, norms, strict=True)):
         step = stride if stage == 0 else 1
         image = convolve(image, convolution.weight.detach().numpy(), step, step)
-        image = halve(image) if stage < 2 else image
+        if stage < 2:  # the maximum of each 2x2 square
+            rows, columns = (size // 2 for size in image.shape[1:])
+            squares = image[:, : 2 * rows, : 2 * columns]
+            image = squares.reshape(len(image), rows, 2, columns, 2).max((2, 4))
         mean, var = norm.running_mean.numpy(), norm.running_var.numpy()
         gain, shift = norm.weight.detach().numpy(), norm.bias.detach().numpy()
         scale = gain / np.sqrt(var + norm.eps)
@@ -102,20 +95,15 @@ def test_a_small_cnn_is_the_formula(stride, image):
     np.testing.assert_allclose(network(x).detach().numpy(), expected, rtol=1e-10, atol=1e-10)
 
 
-@pytest.mark.parametrize("width", [4, 16])
-def test_number_of_parameters_of_a_small_cnn(width: int):
-    convolutions = 9 * (3 * width + width * 2 * width + 2 * width * 4 * width)
-    norms, linear = 2 * (width + 2 * width + 4 * width), 5 * 4 * width + 5
-    assert size(SmallCNN(3, 5, width)) == convolutions + norms + linear
-
-
-def test_every_pixel_counts_at_any_stride():
-    network = SmallCNN(1, stride=8).eval()
+def test_parameters_of_a_small_cnn_and_every_pixel_counts_at_any_stride():
+    for width in (4, 16):
+        convolutions = 9 * (3 * width + width * 2 * width + 2 * width * 4 * width)
+        norms, linear = 2 * (width + 2 * width + 4 * width), 5 * 4 * width + 5
+        assert size(SmallCNN(3, 5, width)) == convolutions + norms + linear
     x = torch.randn(1, 1, 64, 64, requires_grad=True)
-    first = next(module for module in network.modules() if isinstance(module, nn.Conv2d))
-    assert first(x).shape == (1, 16, 8, 8)
-    first(x).square().sum().backward()
-    assert x.grad is not None
+    out = SmallCNN(1, stride=8).body[0](x)
+    assert out.shape == (1, 16, 8, 8)
+    out.square().sum().backward()
     assert bool((x.grad != 0).all())
 
 
@@ -128,17 +116,23 @@ def test_number_of_parameters_of_a_resnet(depth, n_channels, n_classes, width):
     norms = 2 * width + 2 * n * 2 * 7 * width
     stages = (2 * n - 1) * 9 * 21 * width**2 + 9 * (1 + 2 + 8) * width**2
     assert size(network) == ends + norms + stages
-    layers = [m for m in network.modules() if isinstance(m, nn.Conv2d | nn.Linear)]
-    assert len(layers) == depth
+    assert len([m for m in network.modules() if isinstance(m, nn.Conv2d | nn.Linear)]) == depth
 
 
-def test_sizes_and_cost_of_the_paper():
-    millions = {depth: size(ResNetCifar(depth, n_classes=10)) / 1e6 for depth in (20, 32, 44, 56)}
-    rounded = {depth: round(number, 2) for depth, number in millions.items()}
-    assert rounded == {20: 0.27, 32: 0.46, 44: 0.66, 56: 0.85}
+def test_sizes_and_cost_of_the_paper_and_stages_that_halve_the_image():
+    sizes = [size(ResNetCifar(depth, n_classes=10)) for depth in (20, 32, 44, 56)]
+    assert [round(each / 1e6, 2) for each in sizes] == [0.27, 0.46, 0.66, 0.85]
     # Forward and backward are three products, each a multiplication and an addition.
     flop = 2 * 3 * multiplications(ResNetCifar(32), torch.zeros(2, 3, 32, 32))
     assert flop == pytest.approx(414e6, rel=0.01)
+    network = ResNetCifar(20).eval()
+    maps: list[Tensor] = []
+    for stage in (network.stage1, network.stage2, network.stage3):
+        stage.register_forward_hook(lambda _, __, out: maps.append(out))
+    features = network.features(torch.randn(2, 3, 32, 32))
+    assert [tuple(out.shape[1:]) for out in maps] == [(16, 32, 32), (32, 16, 16), (64, 8, 8)]
+    torch.testing.assert_close(features, maps[2].flatten(2).sum(2) / 64)  # the mean over pixels
+    assert bool((features >= 0).all())
 
 
 def shortcut_by_loop(x: Tensor, n_out: int) -> Tensor:
@@ -159,33 +153,9 @@ def test_the_shortcut_is_option_a(image: tuple[int, int]):
     nn.init.zeros_(block.bn2.weight)  # leaves nothing but the shortcut
     x = torch.randn(3, 4, *image)
     assert torch.equal(block(x), shortcut_by_loop(x, 8).clamp(min=0))
-
-
-def test_a_block_adds_its_input():
-    block = Block(4, 4, stride=1).eval()
-    x = torch.randn(3, 4, 6, 6)
-    inner = block.bn2(block.conv2(block.bn1(block.conv1(x)).clamp(min=0)))
-    torch.testing.assert_close(block(x), (inner + x).clamp(min=0))
-
-
-def test_stages_halve_the_image_and_double_the_channels():
-    network = ResNetCifar(20).eval()
-    maps: list[Tensor] = []
-    for stage in (network.stage1, network.stage2, network.stage3):
-        stage.register_forward_hook(lambda _, __, out: maps.append(out))
-    features = network.features(torch.randn(2, 3, 32, 32))
-    assert [tuple(out.shape[1:]) for out in maps] == [(16, 32, 32), (32, 16, 16), (64, 8, 8)]
-    torch.testing.assert_close(features, maps[2].flatten(2).sum(2) / 64)  # the mean over pixels
-    assert bool((features >= 0).all())
-
-
-def test_initial_weights_have_the_deviation_of_he():
-    network = ResNetCifar(56)
-    for module in network.stage3.modules():
-        if isinstance(module, nn.Conv2d):
-            expected = (2 / (9 * module.in_channels)) ** 0.5
-            assert float(module.weight.detach().std()) == pytest.approx(expected, rel=0.03)
-    assert float(network.linear.bias.detach().abs().max()) == 0
+    plain = Block(4, 4, stride=1).eval()  # adds its input as it is
+    inner = plain.bn2(plain.conv2(plain.bn1(plain.conv1(x)).clamp(min=0)))
+    torch.testing.assert_close(plain(x), (inner + x).clamp(min=0))
 
 
 def published_layout(n_classes):
@@ -222,25 +192,11 @@ def resnext() -> ResNeXt50:
     return ResNeXt50(n_classes=1000)
 
 
-def test_names_and_shapes_are_those_of_torchvision(resnext: ResNeXt50):
+def test_names_and_shapes_are_torchvisions_and_a_bottleneck_its_formula(resnext: ResNeXt50):
     layout = [(name, tuple(value.shape)) for name, value in resnext.state_dict().items()]
     assert layout == list(published_layout(1000).items())
     assert len(layout) == 53 * 6 + 2  # 53 convolutions, each with the five entries of a BatchNorm
     assert size(resnext) == 25_028_904
-
-
-def test_cost_at_224_pixels():
-    with torch.device("meta"):  # shapes only
-        network, images = ResNeXt50(n_classes=1000), torch.zeros(1, 3, 224, 224)
-    shapes = []
-    for stage in (network.layer1, network.layer2, network.layer3, network.layer4):
-        stage.register_forward_hook(lambda _, __, out: shapes.append(tuple(out.shape[1:])))
-    # The cost is published with the weights.
-    assert multiplications(network, images) / 1e9 == pytest.approx(4.23, abs=0.005)
-    assert shapes == [(256, 56, 56), (512, 28, 28), (1024, 14, 14), (2048, 7, 7)]
-
-
-def test_a_bottleneck_by_hand(resnext: ResNeXt50):
     block = resnext.layer2[0].eval()
     x = torch.randn(2, 256, 6, 6)
     out = block.bn1(block.conv1(x)).clamp(min=0)
@@ -249,7 +205,25 @@ def test_a_bottleneck_by_hand(resnext: ResNeXt50):
     torch.testing.assert_close(block(x), out.clamp(min=0))
 
 
-def test_initial_weights_have_the_deviation_of_fan_out(resnext: ResNeXt50):
+@torch.no_grad()
+def test_cost_at_224_pixels(resnext: ResNeXt50):
+    shapes = []
+    for stage in (resnext.layer1, resnext.layer2, resnext.layer3, resnext.layer4):
+        stage.register_forward_hook(lambda _, __, out: shapes.append(tuple(out.shape[1:])))
+    # The cost is published with the weights.
+    cost = multiplications(resnext.eval(), torch.zeros(1, 3, 224, 224))
+    assert cost / 1e9 == pytest.approx(4.23, abs=0.005)
+    assert shapes == [(256, 56, 56), (512, 28, 28), (1024, 14, 14), (2048, 7, 7)]
+
+
+def test_initial_weights_have_the_deviation_of_he(resnext: ResNeXt50):
+    """Of the inputs in ResNets for CIFAR, of the outputs in torchvision's."""
+    network = ResNetCifar(56)
+    assert float(network.linear.bias.detach().abs().max()) == 0
+    for module in network.stage3.modules():
+        if isinstance(module, nn.Conv2d):
+            expected = (2 / (9 * module.in_channels)) ** 0.5
+            assert float(module.weight.detach().std()) == pytest.approx(expected, rel=0.03)
     for name, fan_out in (("layer4.0.conv1", 1024), ("layer4.1.conv2", 9 * 1024)):
         weight = resnext.get_submodule(name).weight
         assert float(weight.detach().std()) == pytest.approx((2 / fan_out) ** 0.5, rel=0.01)

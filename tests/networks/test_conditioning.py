@@ -46,8 +46,7 @@ def modulate_by_loop(film: cw.FiLM, features: Tensor, lam: Tensor, channel_dim: 
             for first, _, last in (film.sigma, film.mu)
         )
         for feature in range(film.n_features):
-            modulated = sigma[feature] * inputs[sample, feature] + mu[feature]
-            outputs[sample, feature] = modulated
+            outputs[sample, feature] = sigma[feature] * inputs[sample, feature] + mu[feature]
     return out
 
 
@@ -59,12 +58,15 @@ def lambda_fed(film: cw.FiLM, lam: Tensor) -> Tensor:
     return received[0]
 
 
-def test_film_has_the_parameters_of_the_paper():
+def test_film_has_the_parameters_of_the_paper_and_may_start_as_the_identity():
     film = cw.FiLM(1, 64)
     for mlp in (film.sigma, film.mu):
         weights = [p for name, p in mlp.named_parameters() if name.endswith("weight")]
         assert sum(weight.numel() for weight in weights) == 1 * 128 + 128 * 64 == 8320
     assert parameter_count(film) == 2 * (8320 + 128 + 64)
+    features = torch.randn(5, 4, 3, 3)
+    assert torch.equal(cw.FiLM(1, 4, init="identity")(features, THREE), features)
+    assert not torch.allclose(cw.FiLM(1, 4, init="paper")(features, THREE), features)
 
 
 @pytest.mark.parametrize("per_sample", [False, True])
@@ -77,12 +79,6 @@ def test_film_is_the_formula(shape, channel_dim, per_sample):
     lam = torch.rand((5, 2) if per_sample else (2,), dtype=torch.float64) * 3
     expected = modulate_by_loop(film, features, lam, channel_dim)
     torch.testing.assert_close(film(features, lam), expected, rtol=1e-12, atol=1e-12)
-
-
-def test_identity_start_gives_the_features_back_exactly():
-    features = torch.randn(5, 4, 3, 3)
-    assert torch.equal(cw.FiLM(1, 4, init="identity")(features, THREE), features)
-    assert not torch.allclose(cw.FiLM(1, 4, init="paper")(features, THREE), features)
 
 
 def test_scaled_lambda_runs_from_minus_one_to_one():
@@ -125,12 +121,9 @@ def test_the_last_linear_layer_is_found_or_named(make, last):
 def test_at_says_where_film_stands(at):
     network, x = flat_network(), torch.randn(5, 6)
     conditioned = cw.condition(network, FAMILY, at, init="paper")
-    expected = network[:2](x)
-    if at != "logits":
-        expected = conditioned.film(expected, THREE)
-    expected = network[2](expected)
-    if at != "penultimate":
-        expected = conditioned.film_logits(expected, THREE)
+    features = network[:2](x)
+    logits = network[2](features if at == "logits" else conditioned.film(features, THREE))
+    expected = logits if at == "penultimate" else conditioned.film_logits(logits, THREE)
     assert torch.equal(conditioned(x, THREE), expected)
 
 
@@ -141,7 +134,7 @@ def test_a_network_that_goes_on_after_its_linear_layer_is_refused(more):
         conditioned(torch.randn(5, 6), THREE)
 
 
-def test_the_network_stays_as_it_was_and_shares_its_parameters():
+def test_the_network_stays_as_it_was_shares_its_parameters_and_nothing_drawn_adds_nothing():
     network = Named("fc", nn.Linear(8, 2))
     children, x = dict(network.named_modules()), torch.randn(5, 6)
     before = network(x)
@@ -151,9 +144,6 @@ def test_the_network_stays_as_it_was_and_shares_its_parameters():
     assert torch.equal(network(x), before)
     shared = {id(parameter) for parameter in conditioned.parameters()}
     assert {id(parameter) for parameter in network.parameters()} <= shared
-
-
-def test_nothing_drawn_adds_nothing():
     network, x = flat_network(), torch.randn(5, 6)
     conditioned = cw.condition(network, FIXED, "both")
     assert parameter_count(conditioned) == parameter_count(network)
@@ -172,7 +162,7 @@ def test_many_lambda_cost_one_pass_through_the_body(family):
     assert len(passes) == 1
 
 
-def test_copies_and_saved_weights_give_the_same_logits():
+def test_copies_saved_weights_and_compiled_and_functional_calls_give_the_same_logits():
     conditioned, x = cw.condition(flat_network(), FAMILY), torch.randn(5, 6)
     other = cw.condition(flat_network(), FAMILY)
     assert not torch.equal(other(x, THREE), conditioned(x, THREE))
@@ -181,10 +171,6 @@ def test_copies_and_saved_weights_give_the_same_logits():
         assert torch.equal(twin(x, THREE), conditioned(x, THREE))
     twin.linear.weight.data.zero_()
     assert conditioned.linear.weight.any()
-
-
-def test_compiled_and_functional_calls_work():
-    conditioned, x = cw.condition(flat_network(), FAMILY), torch.randn(5, 6)
     compiled = torch.compile(conditioned, backend="eager", fullgraph=True)
     torch.testing.assert_close(compiled(x, THREE), conditioned(x, THREE))
     other = cw.condition(flat_network(), FAMILY)
@@ -192,15 +178,12 @@ def test_compiled_and_functional_calls_work():
     assert torch.equal(called, other(x, THREE))
 
 
-def test_a_float64_network_gets_a_float64_film():
+def test_gradients_reach_film_and_body_and_a_float64_network_has_a_float64_film():
+    conditioned = cw.condition(flat_network(), FAMILY, "both", init="paper")
+    conditioned(torch.randn(5, 6), THREE).square().sum().backward()
+    assert all(parameter.grad.any() for parameter in conditioned.parameters())
     conditioned = cw.condition(flat_network().double(), FAMILY, "both")
     assert {parameter.dtype for parameter in conditioned.parameters()} == {torch.float64}
     # Draws are float32 by default, and must serve such a network too.
     logits = conditioned(torch.randn(5, 6, dtype=torch.float64), FAMILY.draw(5))
     assert logits.dtype == torch.float64
-
-
-def test_gradients_reach_film_and_body():
-    conditioned = cw.condition(flat_network(), FAMILY, "both", init="paper")
-    conditioned(torch.randn(5, 6), THREE).square().sum().backward()
-    assert all(parameter.grad.any() for parameter in conditioned.parameters())

@@ -10,9 +10,6 @@ import curvewise as cw
 from curvewise.networks.registry import PACKAGES, EfficientNetLite0, build_network, input_statistics
 
 MISSING = [name for name in PACKAGES if importlib.util.find_spec(name) is None]
-needs_packages = pytest.mark.skipif(
-    bool(MISSING), reason=f"the extra [pretrained] is not installed: {', '.join(MISSING)}"
-)
 
 
 @pytest.mark.parametrize("name", PACKAGES)
@@ -25,8 +22,8 @@ def test_a_missing_package_names_the_extra(name, monkeypatch):
         EfficientNetLite0()
 
 
-@needs_packages
-def test_logits_of_1000_classes_are_those_of_the_package(monkeypatch):
+@pytest.mark.skipif(bool(MISSING), reason=f"[pretrained] is not installed: {', '.join(MISSING)}")
+def test_logits_of_1000_classes_are_the_packages_and_a_seed_makes_the_head(monkeypatch):
     load, asked = torch.load, []
 
     def noted(*args, **options):
@@ -49,10 +46,6 @@ def test_logits_of_1000_classes_are_those_of_the_package(monkeypatch):
             expected, features = reference(x), network.features(x)
         logits = features @ state["_fc.weight"].T + state["_fc.bias"]
         torch.testing.assert_close(logits, expected, rtol=1e-4, atol=1e-4)
-
-
-@needs_packages
-def test_seed_and_pretrained():
     first, second, fresh = (
         build_network("efficientnet-lite0", in_shape=(3, 64, 64), seed=seed, pretrained=pretrained)
         for seed, pretrained in ((0, True), (1, True), (0, False))

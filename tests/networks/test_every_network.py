@@ -20,7 +20,6 @@ SHAPES = {
     "resnext50-32x4d": (3, 64, 64),
     "efficientnet-lite0": (3, 64, 64),
 }
-IMAGES = [name for name in SHAPES if name != "mlp"]
 
 
 @cache  # drawing 23 million weights takes longer than copying them
@@ -56,8 +55,7 @@ def test_gradients_reach_every_parameter(built):
     nn.functional.cross_entropy(network(x), torch.tensor([0, 1, 1])).backward()
     for name, parameter in network.named_parameters():
         assert parameter.grad is not None, name
-        assert bool(torch.isfinite(parameter.grad).all()), name
-        assert float(parameter.grad.abs().max()) > 0, name
+        assert 0 < float(parameter.grad.abs().max()) < torch.inf, name
 
 
 def test_the_same_input_gives_the_same_output(built):
@@ -74,7 +72,7 @@ def test_the_same_input_gives_the_same_output(built):
     torch.testing.assert_close(network(x[:1]), whole[:1], rtol=1e-4, atol=1e-4)
 
 
-@pytest.mark.parametrize("name", IMAGES)
+@pytest.mark.parametrize("name", [name for name in SHAPES if name != "mlp"])
 def test_channels_last(name):
     network = copy.deepcopy(drawn(name)).double()
     x = torch.randn(2, *SHAPES[name], dtype=torch.float64)
@@ -94,8 +92,8 @@ def test_channels_last_stays_channels_last(name):
 
     def look(module, inputs, out):
         if out.dim() == 4 and min(out.shape[1:]) > 1:
-            is_last = out.is_contiguous(memory_format=torch.channels_last)
-            layouts[f"{len(layouts)} {type(module).__name__}"] = is_last
+            where = f"{len(layouts)} {type(module).__name__}"
+            layouts[where] = out.is_contiguous(memory_format=torch.channels_last)
 
     for module in network.modules():
         module.register_forward_hook(look)

@@ -42,31 +42,25 @@ def test_what_is_built(name, in_shape, options, n_features):
 
 
 @pytest.mark.parametrize(
-    ("size", "stride"),
-    [((4, 4), 1), ((63, 63), 1), ((64, 64), 2), ((300, 96), 2), ((256, 256), 8)],
+    ("size", "stride"), [((4, 4), 1), ((63, 63), 1), ((64, 64), 2), ((300, 96), 2), ((256, 256), 8)]
 )
 def test_the_small_cnn_takes_larger_steps_over_larger_images(size, stride):
     network = build_network("small-cnn", in_shape=(3, *size))
     first = network.body[0]
     assert (first.stride, first.kernel_size) == ((stride, stride), (2 * stride + 1,) * 2)
     assert network(torch.randn(2, 3, *size)).shape == (2, 2)
-    given = build_network("small-cnn", in_shape=(3, *size), stride=1)
-    assert given.body[0].stride == (1, 1)
+    assert build_network("small-cnn", in_shape=(3, *size), stride=1).body[0].stride == (1, 1)
 
 
-@pytest.mark.parametrize("name", ["mlp", "small-cnn", "resnet20"])
-def test_a_seed_makes_the_weights(name):
-    in_shape = (30,) if name == "mlp" else IMAGE
-    before = torch.get_rng_state()
-    first = build_network(name, in_shape=in_shape, seed=7)
-    assert torch.equal(torch.get_rng_state(), before)
-    torch.manual_seed(99)
-    assert same(first, build_network(name, in_shape=in_shape, seed=7))
-    assert not same(first, build_network(name, in_shape=in_shape, seed=8))
-    assert same(first, build_network(name, in_shape=in_shape, seed=np.int64(7)))
-
-
-def test_the_global_state_is_used_without_a_seed_only():
+def test_a_seed_makes_the_weights_and_the_global_state_is_used_without_one_only():
+    for name, in_shape in (("mlp", (30,)), ("small-cnn", IMAGE), ("resnet20", IMAGE)):
+        before = torch.get_rng_state()
+        first = build_network(name, in_shape=in_shape, seed=7)
+        assert torch.equal(torch.get_rng_state(), before)
+        torch.manual_seed(99)
+        assert same(first, build_network(name, in_shape=in_shape, seed=7))
+        assert not same(first, build_network(name, in_shape=in_shape, seed=8))
+        assert same(first, build_network(name, in_shape=in_shape, seed=np.int64(7)))
     torch.manual_seed(3)
     first = build_network("mlp", in_shape=(3,))
     assert not same(first, build_network("mlp", in_shape=(3,)))
@@ -76,33 +70,23 @@ def test_the_global_state_is_used_without_a_seed_only():
     assert same(first, build_network("mlp", in_shape=(3,)))
 
 
-class FakeNetwork(nn.Module):
+def fake_network(name, *, in_chans, num_classes, **options):
     """What a network of timm looks like from outside."""
-
-    def __init__(self, in_chans, num_classes, **options):
-        super().__init__()
-        if options.keys() - {"drop_rate"}:
-            raise TypeError(f"unexpected keyword argument {next(iter(options))!r}")
-        self.fc = nn.Linear(in_chans, num_classes)
-        self.options = options
-        self.pretrained_cfg = {"mean": [0.5, 0.5, 0.5], "std": [0.25, 0.25, 0.25]}
+    if options.keys() - {"drop_rate"}:
+        raise TypeError(f"unexpected keyword argument {next(iter(options))!r}")
+    network = nn.Sequential(nn.Linear(in_chans, num_classes))
+    network.pretrained_cfg = {"mean": [0.5, 0.5, 0.5], "std": [0.25, 0.25, 0.25]}
+    network.options = options
+    return network
 
 
-@pytest.fixture
-def fake_timm(monkeypatch):
+def test_timm_is_given_channels_classes_and_options(monkeypatch):
     names = ["resnet18", "vit_tiny"]
-    fake = SimpleNamespace(
-        is_model=lambda name: name.split(".")[0] in names,
-        list_models=lambda: names,
-        create_model=lambda name, **options: FakeNetwork(**options),
-    )
+    known = {"is_model": lambda name: name.split(".")[0] in names, "list_models": lambda: names}
+    fake = SimpleNamespace(**known, create_model=fake_network)
     monkeypatch.setitem(sys.modules, "timm", fake)
-
-
-@pytest.mark.usefixtures("fake_timm")
-def test_timm_is_given_channels_classes_and_options():
     network = build_network("timm:resnet18.a1", in_shape=(5, 8, 8), n_classes=4, drop_rate=0.1)
-    assert (network.fc.in_features, network.fc.out_features) == (5, 4)
+    assert (network[0].in_features, network[0].out_features) == (5, 4)
     assert network.options == {"drop_rate": 0.1}
     assert input_statistics(network) == ((0.5, 0.5, 0.5), (0.25, 0.25, 0.25))
     first, second = (build_network("timm:resnet18", in_shape=IMAGE, seed=1) for _ in range(2))
@@ -145,7 +129,7 @@ def unchanged(network, before):
     return all(torch.equal(value, before[name]) for name, value in network.state_dict().items())
 
 
-def test_everything_is_copied_and_converted():
+def test_everything_is_copied_and_converted_also_imagenet_weights_into_two_classes():
     state, network = trained(), SmallCNN(1, width=2)
     kept = network.body[0].weight
     assert load_weights(network, {name: value.double() for name, value in state.items()}) == []
@@ -155,23 +139,6 @@ def test_everything_is_copied_and_converted():
     load_weights(network, state)
     state["linear.bias"] += 1
     assert not unchanged(network, state)  # a copy, not a reference
-
-
-def test_a_head_of_other_classes_is_left_and_named():
-    state, network = trained(n_classes=7), SmallCNN(1, width=2)
-    head = copy.deepcopy(network.linear.state_dict())
-    assert load_weights(network, state) == ["linear.weight", "linear.bias"]
-    assert unchanged(network.linear, head)
-    assert unchanged(network.body, {k[5:]: v for k, v in state.items() if k.startswith("body.")})
-
-
-def test_a_head_without_bias_is_one_too():
-    network, other = (nn.Sequential(nn.Linear(4, 3), nn.Linear(3, n, bias=False)) for n in (2, 5))
-    assert load_weights(network, other.state_dict()) == ["1.weight"]
-    assert torch.equal(network[0].weight, other[0].weight)
-
-
-def test_imagenet_weights_into_two_classes():
     published, network = ResNeXt50(n_classes=1000), ResNeXt50(n_classes=2)
     assert input_statistics(network) == ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
     assert input_statistics(MLP(3)) is None
@@ -182,33 +149,38 @@ def test_imagenet_weights_into_two_classes():
     assert int(network.bn1.num_batches_tracked) == 0
 
 
-def without(name):
-    state = trained()
-    del state[name]
-    return state
+def test_a_head_of_other_classes_is_left_and_named_or_refused():
+    state, network = trained(n_classes=7), SmallCNN(1, width=2)
+    head = copy.deepcopy(network.linear.state_dict())
+    assert load_weights(network, state) == ["linear.weight", "linear.bias"]
+    assert unchanged(network.linear, head)
+    assert unchanged(network.body, {k[5:]: v for k, v in state.items() if k.startswith("body.")})
+    # A head without bias is one, too.
+    network, other = (nn.Sequential(nn.Linear(4, 3), nn.Linear(3, n, bias=False)) for n in (2, 5))
+    assert load_weights(network, other.state_dict()) == ["1.weight"]
+    assert torch.equal(network[0].weight, other[0].weight)
+    with pytest.raises(InputError, match=r"linear\.weight: expected \(2, 64\), got \(3, 64\)"):
+        load_weights(MLP(4), MLP(4, 3).state_dict(), strict_head=True)
+    assert load_weights(MLP(4), MLP(4).state_dict(), strict_head=True) == []
 
 
 @pytest.mark.parametrize(
-    ("state", "message"),
+    ("changes", "message"),
     [
-        (without("body.0.weight"), r"body\.0\.weight: expected \(2, 1, 3, 3\), got nothing$"),
-        (without("linear.bias"), r"linear\.bias: expected \(2,\), got nothing$"),
-        (trained() | {"extra": torch.ones(3)}, r"extra: expected nothing, got \(3,\)$"),
-        (trained() | {"epoch": 3}, r"epoch: expected nothing, got int$"),
-        (trained() | {"linear.bias": [0.0, 0.0]}, r"linear\.bias: expected \(2,\), got list$"),
-        (  # other classes do not excuse other features
-            trained() | {"linear.weight": torch.ones(5, 9), "linear.bias": torch.ones(5)},
-            r"linear\.weight: expected \(2, 8\), got \(5, 9\); linear\.bias: .*got \(5,\)$",
-        ),
-        (  # a head that does not agree with itself
-            trained() | {"linear.weight": torch.ones(5, 8)},
-            r"linear\.weight: expected \(2, 8\), got \(5, 8\)$",
-        ),
-        (trained() | {"linear.weight": torch.tensor(1.0)}, r"linear\.weight: .*got \(\)$"),
+        ({"body.0.weight": None}, r"body\.0\.weight: expected \(2, 1, 3, 3\), got nothing$"),
+        ({"linear.bias": None}, r"linear\.bias: expected \(2,\), got nothing$"),
+        ({"extra": torch.ones(3)}, r"extra: expected nothing, got \(3,\)$"),
+        ({"epoch": 3}, r"epoch: expected nothing, got int$"),
+        ({"linear.bias": [0.0, 0.0]}, r"linear\.bias: expected \(2,\), got list$"),
+        # Other classes do not excuse other features, nor a head that does not agree with itself.
+        ({"linear.weight": torch.ones(5, 9), "linear.bias": torch.ones(5)}, r"\(5, 9\); .*\(5,\)$"),
+        ({"linear.weight": torch.ones(5, 8)}, r"linear\.weight: expected \(2, 8\), got \(5, 8\)$"),
+        ({"linear.weight": torch.tensor(1.0)}, r"linear\.weight: .*got \(\)$"),
     ],
 )
-def test_a_misfit_is_named(state, message):
-    network = SmallCNN(1, width=2)
+def test_a_misfit_is_named(changes, message):
+    network, state = SmallCNN(1, width=2), trained() | changes
+    state = {name: value for name, value in state.items() if value is not None}
     before = copy.deepcopy(network.state_dict())
     with pytest.raises(InputError, match=message) as caught:
         load_weights(network, state)
@@ -225,9 +197,3 @@ def test_many_misfits_are_one_error_that_names_three():
     assert message.count("expected") == 3
     # All of 20 but the three counters and linear.bias, which has the same shape in both.
     assert message.endswith("; and 13 more")
-
-
-def test_a_strict_head():
-    with pytest.raises(InputError, match=r"linear\.weight: expected \(2, 64\), got \(3, 64\)"):
-        load_weights(MLP(4), MLP(4, 3).state_dict(), strict_head=True)
-    assert load_weights(MLP(4), MLP(4).state_dict(), strict_head=True) == []

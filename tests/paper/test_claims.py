@@ -1,5 +1,6 @@
 """Claims: what they measure, against loops and scipy, and the verdicts that follow."""
 
+from itertools import product
 from math import isnan, nan
 
 import numpy as np
@@ -18,16 +19,12 @@ PAIRS = [(i, j) for i in range(5) for j in range(i)]
 
 def made_up(betas=(100.0,), seeds=(0, 1)):
     """Three models of VS (one at tau = 0) and two of LCT on ten pairs of classes."""
-    rows = [
-        {"task": f"cifar10:{j}/{i}", "beta": beta, "seed": seed, "method": method, "omega": 0.5}
-        | {"gamma": 0.0, "tau": tau, "auc": RNG.uniform(0.6, 0.9)}
-        for i, j in PAIRS
-        for beta in betas
-        for seed in seeds
-        for method, taus in (("VS", ("0", "1", "2")), ("VS + LCT", ("0:3:0", "0:3:0.33")))
-        for tau in taus
-    ]
-    return pd.DataFrame(rows)
+    arms = [("VS", tau) for tau in ("0", "1", "2")]
+    arms += [("VS + LCT", tau) for tau in ("0:3:0", "0:3:0.33")]
+    tasks = [f"cifar10:{j}/{i}" for i, j in PAIRS]
+    rows = [(*cell, *arm) for *cell, arm in product(tasks, betas, seeds, arms)]
+    models = pd.DataFrame(rows, columns=["task", "beta", "seed", "method", "tau"])
+    return models.assign(omega=0.5, gamma=0.0, auc=RNG.uniform(0.6, 0.9, len(rows)))
 
 
 MODELS = made_up()
@@ -69,22 +66,17 @@ def test_a_gain_over_pairs_averages_seeds_and_allows_for_shared_classes():
     assert (found.better, found.units) == (sum(step > 0 for step in expected), 10)
 
 
-def test_models_are_left_out_as_they_say():
+def test_models_are_left_out_as_they_say_and_a_small_loss_can_count_as_a_tie():
     mild = made_up(betas=(10.0, 100.0, 200.0))
     severe = np.mean(list(steps(mild[mild["beta"] >= 100], np.mean).values()))
     data = {"": mild[:100], "more": mild[100:], "other": mild}
     found = gain("mean", data, parts=["", "more"], where="beta >= 100")
     assert (found.value, found.units) == (pytest.approx(severe), 40)
     assert isnan(gain("mean", {"": mild}, b="another").value)
-
-
-def test_a_small_loss_can_count_as_a_tie():
     rows = {"task": "a", "beta": 9.0, "seed": 0, "tau": "1"}
-    models = pd.DataFrame(
-        [{**rows, "method": "VS", "auc": 0.8}, {**rows, "method": "VS + LCT", "auc": 0.7996}]
-    )
-    assert gain("mean", {"": models}).better == 0
-    assert gain("mean", {"": models}, tie=0.0005).better == 1
+    models = [{**rows, "method": "VS", "auc": 0.8}, {**rows, "method": "VS + LCT", "auc": 0.7996}]
+    for tie, better in ((0.0, 0), (0.0005, 1)):
+        assert gain("mean", {"": pd.DataFrame(models)}, tie=tie).better == better
 
 
 def test_differences_of_models_trained_apart_have_welchs_error():
@@ -95,37 +87,32 @@ def test_differences_of_models_trained_apart_have_welchs_error():
 
 
 @pytest.mark.parametrize(
-    ("found", "sign", "verdict"),
+    ("judge", "found", "sign", "verdict"),
     [
-        (Measured(0.1, p=0.01, better=40, units=45), 1, "holds"),
-        (Measured(0.1, p=0.2, better=40, units=45), 1, "partly"),
-        (Measured(0.1, p=0.01, better=22, units=45), 1, "does not hold"),  # a few make the average
-        (Measured(-0.1, p=0.01, better=40, units=45), 1, "does not hold"),
-        (Measured(-0.1, p=0.01, better=40, units=45), -1, "holds"),
-        (Measured(0.1, better=4, units=4), 1, "holds"),
-        (Measured(0.1, better=3, units=4), 1, "partly"),
-        (Measured(0.1), 1, "holds"),
-        (Measured(0.0), 1, "does not hold"),
+        (by_test, Measured(0.1, p=0.01, better=40, units=45), 1, "holds"),
+        (by_test, Measured(0.1, p=0.2, better=40, units=45), 1, "partly"),
+        # A few make the average.
+        (by_test, Measured(0.1, p=0.01, better=22, units=45), 1, "does not hold"),
+        (by_test, Measured(-0.1, p=0.01, better=40, units=45), 1, "does not hold"),
+        (by_test, Measured(-0.1, p=0.01, better=40, units=45), -1, "holds"),
+        (by_test, Measured(0.1, better=4, units=4), 1, "holds"),
+        (by_test, Measured(0.1, better=3, units=4), 1, "partly"),
+        (by_test, Measured(0.1), 1, "holds"),
+        (by_test, Measured(0.0), 1, "does not hold"),
+        (beyond_error, Measured(0.1, 0.05, 0.2), 1, "holds"),
+        (beyond_error, Measured(0.1, -0.05, 0.2), 1, "partly"),
+        (beyond_error, Measured(-0.1, -0.2, 0.1), 1, "does not hold"),
     ],
 )
-def test_verdicts_by_test(found, sign, verdict):
-    assert by_test(found, sign) == verdict
-
-
-@pytest.mark.parametrize(
-    ("value", "low", "high", "verdict"),
-    [(0.1, 0.05, 0.2, "holds"), (0.1, -0.05, 0.2, "partly"), (-0.1, -0.2, 0.1, "does not hold")],
-)
-def test_verdicts_beyond_error(value, low, high, verdict):
-    assert beyond_error(Measured(value, low, high), 1) == verdict
+def test_verdicts(judge, found, sign, verdict):
+    assert judge(found, sign) == verdict
 
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=6), st.integers(0, 5))
 def test_p_values_are_corrected_within_their_family(p_values, split):
     measures = [lambda data, p=p: Measured(1.0, p=p, better=3, units=3) for p in p_values]
     claims = {str(k): Claim(one, family=str(k < split)) for k, one in enumerate(measures)}
-    found = results(claims, {})["p"].to_list()
-    assert found == holm(p_values[:split]) + holm(p_values[split:])
+    assert results(claims, {})["p"].to_list() == holm(p_values[:split]) + holm(p_values[split:])
 
 
 def test_a_result_is_one_sentence_of_a_fixed_form():

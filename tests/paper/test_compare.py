@@ -1,8 +1,6 @@
 """`curvewise compare` and `curvewise sweep` as a person would use them."""
 
-import io
 import json
-from contextlib import redirect_stdout
 
 import pandas as pd
 import pytest
@@ -22,17 +20,9 @@ SPEC = """
 name = "tiny"
 tasks = ["digits:8", "digits:3"]
 betas = [50]
-[network]
-name = "mlp"
-hidden = [4]
-[recipe]
-epochs = 1
-[[methods]]
-method = "vs"
-tau = [0, 3]
-[[methods]]
-method = "lct"
-tau = "0:3:0.33"
+network = {name = "mlp", hidden = [4]}
+recipe = {epochs = 1}
+methods = [{method = "vs", tau = [0, 3]}, {method = "lct", tau = "0:3:0.33"}]
 """
 SERIAL = ("--executor", "serial")
 COMPARE = ("compare", "digits:8", "--beta", 50, "--epochs", 1, *SERIAL)
@@ -45,29 +35,21 @@ def swept(tmp_path_factory):
     return folder, json.loads(done("sweep", "run", folder / "tiny.toml", *SERIAL, "--json"))
 
 
-def test_a_sweep_prints_what_became_of_it_and_starts_again_with_nothing_to_do(swept):
+def test_a_sweep_prints_what_became_of_it_as_do_status_and_export(swept, tmp_path):
     folder, printed = swept
-    assert printed["runs"] == 6
-    assert printed["store"] == str(folder / "tiny.db")
+    assert (printed["runs"], printed["store"]) == (6, str(folder / "tiny.db"))
     assert {row["label"]: row["done"] for row in printed["status"]} == {"VS": 4, "VS + LCT": 2}
-    again = done("sweep", "run", folder / "tiny.toml", *SERIAL, "--json")
-    assert json.loads(again) == printed
-
-
-def test_status_and_export(swept, tmp_path):
-    store = swept[0] / "tiny.db"
+    assert json.loads(done("sweep", "run", folder / "tiny.toml", *SERIAL, "--json")) == printed
+    store = folder / "tiny.db"
     by_task = json.loads(done("sweep", "status", store, "--by-task", "--json"))
     assert [(row["task"], row["label"], row["done"]) for row in by_task["sweeps"]["tiny"]] == [
-        ("digits:8", "VS", 2),
-        ("digits:8", "VS + LCT", 1),
-        ("digits:3", "VS", 2),
-        ("digits:3", "VS + LCT", 1),
+        (task, label, count)
+        for task in ("digits:8", "digits:3")
+        for label, count in (("VS", 2), ("VS + LCT", 1))
     ]
     assert "VS + LCT" in done("sweep", "status", store)
     done("sweep", "export", store, tmp_path / "runs.csv")
-    table = pd.read_csv(tmp_path / "runs.csv")
-    assert len(table) == 6
-    assert {"task", "auc", "omega", "tau"} <= set(table.columns)
+    assert len(pd.read_csv(tmp_path / "runs.csv")[["task", "auc", "omega", "tau"]]) == 6
 
 
 def test_a_dry_run_counts_and_estimates_what_is_left(swept, tmp_path):
@@ -88,23 +70,19 @@ def test_a_dry_run_counts_and_estimates_what_is_left(swept, tmp_path):
     assert (printed["runs"], printed["done"]) == (8, 4)
     assert printed["seconds"] > 0
     assert "8 runs in 4 stacks, 4 done, about" in done(*dry)
-    more.write_text(SPEC + "repeats = 5\n")
+    more.write_text(SPEC.replace('0.33"', '0.33", repeats = 5'))
     assert json.loads(done("sweep", "run", more, "--dry-run", "--json"))["runs"] == 2 * (2 + 5)
 
 
 def test_compare_makes_table_store_and_figures(tmp_path):
     words = (*COMPARE, "--seeds", 3, "--methods", "ce,focal,vs", "--out", tmp_path)
     printed = json.loads(done(*words, "--json"))
-    assert [(row["label"], row["models"]) for row in printed["methods"]] == [
-        ("CE", 3),
-        ("focal", 3),
-        ("VS", 144),
-    ]
+    models = {row["label"]: row["models"] for row in printed["methods"]}
+    assert list(models.items()) == [("CE", 3), ("focal", 3), ("VS", 144)]
     pairs = {(row["a"], row["b"]) for row in printed["differences"]}
     assert pairs == {("CE", "focal"), ("CE", "VS")}
     assert len(printed["ensembles"]) == 9
-    written = json.loads((tmp_path / "comparison.json").read_text())
-    assert written["methods"] == printed["methods"]
+    assert json.loads((tmp_path / "comparison.json").read_text())["methods"] == printed["methods"]
     for name in ("roc_bands.png", "auc_spread.png"):
         assert imread(tmp_path / name).shape[0] > 300
     status = json.loads(done("sweep", "status", tmp_path / "runs.db", "--json"))
@@ -113,39 +91,28 @@ def test_compare_makes_table_store_and_figures(tmp_path):
     assert line["mean"] == pytest.approx(row["mean_auc"], abs=1e-9)
 
 
-def test_the_table_is_for_people_and_says_why_there_is_no_p(tmp_path):
-    printed = done(*COMPARE, "--seeds", 2, "--methods", "ce,focal", "--out", tmp_path)
-    for expected in ("mean AUC", "ensemble of", "focal", "roc_bands.png", '16 "8"'):
+def test_compare_trains_as_told_and_its_table_says_why_there_is_no_p(tmp_path):
+    changes = ("--preset", "tabular", "--set", "lr=0.003", "--set", "clip_norm=none")
+    printed = done(*COMPARE, "--seeds", 2, "--methods", "ce,focal", *changes, "--out", tmp_path)
+    with Store(tmp_path / "runs.db", readonly=True) as store:
+        recipe = next(store.runs()).run.recipe
+    expected = {"optimizer": "adamw", "lr": 0.003, "clip_norm": None, "epochs": 1}
+    assert {name: recipe[name] for name in expected} == expected
+    answer = ("has the higher mean AUC", "95 % interval")  # the report's, here too
+    for expected in ("mean AUC", "ensemble of", "focal", "roc_bands.png", '16 "8"', *answer):
         assert expected in printed
-    assert "has the higher mean AUC" in printed  # the report's answer, here too
-    assert "95 % interval" in printed
     text = " ".join(printed.split())
     assert "AUC over the models of a subsample, averaged over 2 subsamples" in text
     assert "nan" not in text
-    why = (
-        "no p for max, mean, min: at least 3 pairs are needed, got 2; "
-        "no p for std: at least 3 pairs are needed, got 0"
-    )
-    assert f"\n{why}\n" in printed
-
-
-def test_why_no_p_names_methods_where_they_differ():
-    rows = [
+    least = "at least 3 pairs are needed, got"
+    assert f"\nno p for max, mean, min: {least} 2; no p for std: {least} 0\n" in printed
+    rows = [  # methods are named where they differ
         {"b": b, "statistic": s, "reason": "", "corrected_reason": "no n" if b == "B" else ""}
         for b in ("A", "B")
         for s in ("max", "min")
     ]
     assert why_no_p(rows) == "no corrected p for B max, B min: no n"
     assert why_no_p(rows[:2]) == ""
-
-
-def test_compare_trains_as_told(tmp_path):
-    changes = ("--preset", "tabular", "--set", "lr=0.003", "--set", "clip_norm=none")
-    done(*COMPARE, "--seeds", 1, "--methods", "ce,focal", *changes, "--out", tmp_path)
-    with Store(tmp_path / "runs.db", readonly=True) as store:
-        recipe = next(store.runs()).run.recipe
-    expected = {"optimizer": "adamw", "lr": 0.003, "clip_norm": None, "epochs": 1}
-    assert {name: recipe[name] for name in expected} == expected
 
 
 def test_a_comparison_with_other_methods_lists_those_alone(tmp_path):
@@ -185,14 +152,11 @@ def test_failures_of_an_earlier_spec_are_not_told(tmp_path):
 def test_beta_below_the_datas_own_is_told_once_however_many_runs_there_are(tmp_path):
     words = (*COMPARE, "--beta", 5, "--seeds", 2, "--methods", "ce,focal", "--out", tmp_path)
     ended = command(*words, "--json")
-    assert ended.code == 0
-    assert ended.err == (
-        "curvewise: warning: beta = 5 is below the data's own 9.322: 376 of the 811 majority "
-        "samples are left out\n"
-    )
+    told = "beta = 5 is below the data's own 9.322: 376 of the 811 majority samples are left out"
+    assert (ended.code, ended.err) == (0, f"curvewise: warning: {told}\n")
 
 
-def test_names_in_a_status_fold_and_are_never_cut(monkeypatch):
+def test_names_in_a_status_fold_and_are_never_cut(monkeypatch, capsys):
     monkeypatch.setenv("COLUMNS", "80")
     name = "table:measurements/of/the/second/hospital/people-who-came-back-in-2024.csv"
     row = {"done": 1200, "pending": 3, "diverged": 1, "failed": 2, "mean_auc": 0.5}
@@ -200,20 +164,18 @@ def test_names_in_a_status_fold_and_are_never_cut(monkeypatch):
         {"task": name, "label": label, "min_auc": None, "max_auc": 1.0, **row}
         for label in ("VS", "a method with a long label")
     ]
-    with redirect_stdout(io.StringIO()) as out:
-        tell(False, None, status_table(rows, "pairs"))
-    lines = out.getvalue().splitlines()
+    tell(False, None, status_table(rows, "pairs"))
+    lines = capsys.readouterr().out.splitlines()
     assert max(map(len, lines)) <= 80
-    assert "…" not in out.getvalue()
-    heads = " ".join(lines[:4]).split()
-    for head in ("task", "method", "done", "pending", "diverged", "failed", "mean", "AUC", "max"):
-        assert head in heads
-    start = next(line for line in lines if " task" in line)
-    width = start.index("method")
-    assert "".join(line[:width].strip() for line in lines[lines.index(start) + 2 :]) == name
+    assert not any("…" in line for line in lines)
+    heads = {"task", "method", "done", "pending", "diverged", "failed", "mean", "AUC", "max"}
+    assert heads <= set(" ".join(lines[:4]).split())
+    start = next(number for number, line in enumerate(lines) if " task" in line)
+    width = lines[start].index("method")
+    assert "".join(line[:width].strip() for line in lines[start + 2 :]) == name
 
 
-def test_the_spec_of_a_comparison():
+def test_the_spec_of_a_comparison_and_durations_as_people_round_them():
     given = {"beta": 10, "methods": ["vs"], "seeds": 1, "n_train": 100}
     for features in ({"embed": "efficientnet-lite0"}, {"embed": "efficientnet-lite0", "size": 96}):
         spec = comparison_spec("cifar10:0/1", features=features, **given)
@@ -226,8 +188,5 @@ def test_the_spec_of_a_comparison():
         assert {run.recipe["film_init"] for run in spec.runs()} == {"identity"}
     with pytest.raises(InputError, match="lcd"):
         comparison_spec("digits:8", **(given | {"methods": ["lcd"]}))
-
-
-def test_durations_round_as_people_do():
     texts = [duration(seconds) for seconds in (0.4, 89, 91, 3600, 7200)]
     assert texts == ["0 s", "89 s", "2 min", "60 min", "2.0 h"]

@@ -24,16 +24,11 @@ from curvewise.sweep.work import Problems
 
 RESULTS = Path(__file__).parents[2] / "docs" / "results"
 DATA = RESULTS / "paper"
-EVERY = pytest.mark.parametrize("name", EXPERIMENTS)
 TRAINED = [name for name, one in EXPERIMENTS.items() if one.sweeps(Profile())]
 
 
-def committed(name):
-    return read_data(name, [DATA / file for file in read_record(name, DATA)["data"]])
-
-
-@EVERY
-def test_a_declaration_is_whole_and_short(name):
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_a_declaration_is_whole_and_its_data_are_written_as_read_and_judged(name, tmp_path):
     experiment = EXPERIMENTS[name]
     assert experiment.name == name
     assert experiment.question.endswith("?")
@@ -42,14 +37,11 @@ def test_a_declaration_is_whole_and_short(name):
         assert len(text.split()) <= 30
     for profile in (Profile(), Profile("paper"), Profile("laptop", "tiny")):
         assert all(spec.name.startswith(name) for spec in experiment.sweeps(profile))
-
-
-@EVERY
-def test_committed_data_are_written_as_they_were_read(name, tmp_path):
-    files = write_data(name, committed(name), tmp_path)
-    for file in files:
+    data = read_data(name, [DATA / file for file in read_record(name, DATA)["data"]])
+    for file in write_data(name, data, tmp_path):
         before, again = (pd.read_csv(folder / file.name) for folder in (DATA, tmp_path))
         pd.testing.assert_frame_equal(before, again, rtol=1e-12)
+    assert set(results(experiment.claims, data)["verdict"]) <= {"holds", "partly", "does not hold"}
 
 
 def test_numbers_among_texts_are_as_short_as_others(tmp_path):
@@ -58,15 +50,7 @@ def test_numbers_among_texts_are_as_short_as_others(tmp_path):
     assert file.read_text().split("\n") == ["tau", "2", "0:3:0", '""', "0.3333333", ""]
 
 
-@EVERY
-def test_claims_are_judged_by_committed_data(name):
-    found = results(EXPERIMENTS[name].claims, committed(name))
-    assert set(found["verdict"]) <= {"holds", "partly", "does not hold"}
-
-
-def test_pages_are_what_their_data_say_and_figures_have_a_title_and_six_panels(
-    tmp_path, monkeypatch
-):
+def test_pages_and_figures_are_what_their_data_say_and_nothing_lies_beside(tmp_path, monkeypatch):
     page, figures = tmp_path / "paper.md", {}
 
     def keep(figure, path, **_):
@@ -78,18 +62,15 @@ def test_pages_are_what_their_data_say_and_figures_have_a_title_and_six_panels(
     assert page.read_text() == (RESULTS / "paper.md").read_text()
     for file in sorted((tmp_path / "paper").glob("*.md")):
         assert file.read_text() == (DATA / file.name).read_text()
-    assert {*figures} == {*EXPERIMENTS} - {"table-samples"}
+    pictures = {picture.stem: picture.stat().st_size for picture in DATA.glob("*.png")}
+    assert figures.keys() == pictures.keys() == {*EXPERIMENTS} - {"table-samples"}
+    assert min(pictures.values()) > 10_000
     for name, figure in figures.items():
-        assert (DATA / f"{name}.png").stat().st_size > 10_000
         finding = re.escape(EXPERIMENTS[name].finding)
         title = finding or "(Holds|Partly|Does not hold): .*\\)\\."
         assert re.fullmatch(title, " ".join(figure.get_suptitle().split()))
-        drawn = [axes for axes in figure.axes if axes.get_label() != "<colorbar>"]
-        assert 1 <= len(drawn) <= 6
+        assert 1 <= len([axes for axes in figure.axes if axes.get_label() != "<colorbar>"]) <= 6
         assert figure.get_figwidth() <= 11
-
-
-def test_nothing_else_lies_beside_the_pages():
     kinds = r"(-[\w-]+)?\.(csv|json|md|png)"
     for file in DATA.iterdir():
         assert any(re.fullmatch(name + kinds, file.name) for name in EXPERIMENTS)
@@ -109,8 +90,7 @@ def test_recorded_models_become_claims_a_table_and_a_figure(name, tmp_path):
         data = experiment.collect(reading)
     files = write_data(name, data, tmp_path)
     if "areas" not in data or len(data["areas"]):
-        models = sum(spec.size for spec in specs)
-        assert sum(len(rows) for rows in data.values()) >= min(models, 4)
+        assert sum(len(rows) for rows in data.values()) >= min(sum(spec.size for spec in specs), 4)
     again = read_data(name, files)
     shown = show(experiment, again)
     assert len(shown.results) == len(experiment.claims)

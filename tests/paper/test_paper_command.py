@@ -17,9 +17,9 @@ def test_the_list_names_all_with_what_they_need(tmp_path):
     assert rows["fig-contours"]["takes"] == "seconds"
 
 
-def test_wrong_words_are_one_sentence(tmp_path):
+def test_wrong_words_are_one_sentence(tmp_path, monkeypatch):
     missing = ("run", "table-pairs", "--data-dir", str(tmp_path), "--out", str(tmp_path / "out"))
-    no_store = tmp_path / "no-store"
+    paper, no_store = ("run", "fig-sam", "--profile", "paper"), tmp_path / "no-store"
     no_store.mkdir()
     (no_store / "runs.db").write_text("omega, gamma\n" * 99)
     for words, told in (
@@ -27,10 +27,7 @@ def test_wrong_words_are_one_sentence(tmp_path):
         (("run", "fig-sam", "--profile", "desktop"), "profile must be one of"),
         (("run", "fig-sam", "--weights", "none.pth"), "there is no weights file none.pth"),
         (("run", "fig-sam", "--weights", sys.executable), "--weights goes with --profile paper"),
-        (
-            ("run", "fig-sam", "--profile", "paper", "--weights", sys.executable),
-            "cannot be read as plain weights",
-        ),
+        ((*paper, "--weights", sys.executable), "cannot be read as plain weights"),
         (("page", str(tmp_path), str(tmp_path / "a.md")), "has no results"),
         (("run", "all", "--data-dir", str(tmp_path / "none")), "--data-dir must be a folder, got"),
         (("list", "--data-dir", str(tmp_path / "none")), "--data-dir must be a folder, got"),
@@ -45,15 +42,10 @@ def test_wrong_words_are_one_sentence(tmp_path):
         (("run", "all", "--out", str(no_store)), "must be a Curvewise store"),
     ):
         found = command("paper", *words)
-        assert found.code == 2
         assert told in found.err
-        assert found.err.count("\n") == 1
-        assert "Traceback" not in found.err
-
-
-def test_a_data_folder_of_the_environment_must_be_there(tmp_path, monkeypatch):
+        assert (found.code, found.err.count("\n")) == (2, 1)
     monkeypatch.setenv("CURVEWISE_DATA", str(tmp_path / "none"))
-    found = command("paper", "run", "table-samples", "--out", str(tmp_path / "out"))
+    found = command("paper", "run", "table-samples", "--out", str(tmp_path / "other"))
     assert found.code == 2
     assert found.err == f"curvewise: CURVEWISE_DATA must be a folder, got {tmp_path / 'none'}\n"
-    assert not (tmp_path / "out").exists()
+    assert not (tmp_path / "other").exists()

@@ -72,20 +72,13 @@ def test_everything_runs(profile, data_dir, tmp_path, monkeypatch):
     problems = Problems(data_dir=data_dir, cache_dir=tmp_path / "cache")
     if profile == "laptop":
         pytest.importorskip("efficientnet_lite_pytorch")
-    trained = set()
+    trained, tiny = set(), Profile(profile, "tiny")
     for name, experiment in EXPERIMENTS.items():
-        shown = run_experiment(
-            experiment, Profile(profile, "tiny"), tmp_path / "out", Serial(), problems
-        )
-        record = json.loads((tmp_path / "out" / f"{name}.json").read_text())
-        assert record["data"]
+        shown = run_experiment(experiment, tiny, tmp_path / "out", Serial(), problems)
+        assert json.loads((tmp_path / "out" / f"{name}.json").read_text())["data"]
         assert len(shown.results) == len(experiment.claims)
         assert all(file.stat().st_size > 0 for file in shown.files)
         assert name.startswith("table") or any(file.suffix == ".png" for file in shown.files)
-        trained |= {
-            run.network["name"]
-            for spec in experiment.sweeps(Profile(profile, "tiny"))
-            for run in spec.runs()
-        }
+        trained |= {run.network["name"] for spec in experiment.sweeps(tiny) for run in spec.runs()}
     wanted = {"paper": {"resnet32", "resnext50-32x4d", "small-cnn"}, "laptop": {"mlp"}}
     assert trained == wanted[profile]

@@ -3,6 +3,7 @@
 import json
 import shutil
 from functools import partial
+from unittest.mock import Mock
 
 import pandas as pd
 import pytest
@@ -14,7 +15,6 @@ from curvewise.paper.experiment import Claim, Experiment
 from curvewise.paper.measures import gain
 from curvewise.paper.profiles import Profile, both
 from curvewise.paper.running import (
-    START,
     draw,
     markdown_table,
     read_data,
@@ -28,18 +28,15 @@ from curvewise.sweep.work import Problems
 
 
 def sweeps(profile):
-    return [
-        Spec.from_dict(
-            {
-                "name": "fig-test",
-                "tasks": ["digits:8"],
-                "betas": [20],
-                "network": {"name": "mlp", "hidden": [4]},
-                "recipe": {"epochs": 1},
-                "methods": [{"method": "vs", "tau": [0.0, 1.0]}, {"method": "lct", "tau": "0:3:0"}],
-            }
-        )
-    ]
+    spec = {
+        "name": "fig-test",
+        "tasks": ["digits:8"],
+        "betas": [20],
+        "network": {"name": "mlp", "hidden": [4]},
+        "recipe": {"epochs": 1},
+        "methods": [{"method": "vs", "tau": [0.0, 1.0]}, {"method": "lct", "tau": "0:3:0"}],
+    }
+    return [Spec.from_dict(spec)]
 
 
 EXPERIMENT = Experiment(
@@ -67,7 +64,7 @@ def only_this(monkeypatch):
     monkeypatch.setattr(running, "EXPERIMENTS", {"fig-test": EXPERIMENT})
 
 
-def test_all_files_are_there(ran):
+def test_all_files_are_there_and_a_second_start_trains_nothing(ran, tmp_path, monkeypatch):
     folder, shown = ran
     names = {"fig-test.csv", "fig-test.png", "fig-test.svg"}
     assert {file.name for file in shown.files} == names
@@ -76,20 +73,12 @@ def test_all_files_are_there(ran):
     assert (record["models"], record["command"]) == (3, "curvewise x")
     assert len(pd.read_csv(folder / "fig-test.csv")) == 3
     assert shown.results["verdict"].to_list()[1] == "not tested here"
-
-
-def test_a_second_start_trains_nothing_and_shows_the_same(ran, monkeypatch):
-    folder, shown = ran
-    before = json.loads((folder / "fig-test.json").read_text())
     monkeypatch.setattr("curvewise.sweep.run.train_stack", None)
     again = run_experiment(EXPERIMENT, Profile(), folder, Serial(), Problems(), "curvewise x")
     pd.testing.assert_frame_equal(again.results, shown.results)
-    record = json.loads((folder / "fig-test.json").read_text())
-    assert record["seconds"] == before["seconds"] > 0  # of training, whenever that was
-
-
-def test_drawing_needs_the_data_files_only(ran, tmp_path):
-    folder, shown = ran
+    second = json.loads((folder / "fig-test.json").read_text())
+    assert second["seconds"] == record["seconds"] > 0  # of training, whenever that was
+    # Drawing needs the data files only.
     data = read_data("fig-test", [folder / "fig-test.csv"])
     again = show(EXPERIMENT, data)
     draw(EXPERIMENT, Profile(), data, again, tmp_path, ".png")
@@ -97,13 +86,13 @@ def test_drawing_needs_the_data_files_only(ran, tmp_path):
     assert (tmp_path / "fig-test.png").read_bytes() == (folder / "fig-test.png").read_bytes()
 
 
-def test_pages_keep_what_was_written_by_hand(ran, tmp_path):
+def test_pages_keep_what_was_written_by_hand_and_are_not_made_less_by_a_tiny_run(ran, tmp_path):
     path = tmp_path / "paper.md"
     assert write_page(ran[0], path) == (1, 0)
-    path.write_text("# Mine\n\nWhat it means.\n\n" + START + "\n\noutdated\n")
+    path.write_text("# Mine\n\nWhat it means.\n\n" + running.START + "\n\noutdated\n")
     write_page(ran[0], path)
     text = path.read_text()
-    assert text.startswith("# Mine\n\nWhat it means.\n\n" + START)
+    assert text.startswith("# Mine\n\nWhat it means.\n\n" + running.START)
     assert "outdated" not in text
     assert "| [fig-test](paper/fig-test.md) | LCT leads | by far |" in text
     own = (tmp_path / "paper" / "fig-test.md").read_text()
@@ -112,6 +101,14 @@ def test_pages_keep_what_was_written_by_hand(ran, tmp_path):
     assert (tmp_path / "paper" / "fig-test.png").is_file()
     with pytest.raises(InputError, match="has no results"):
         write_page(tmp_path, path)
+    tiny = tmp_path / "tiny"
+    shutil.copytree(ran[0], tiny)
+    record = json.loads((tiny / "fig-test.json").read_text())
+    (tiny / "fig-test.json").write_text(json.dumps({**record, "scale": "tiny"}))
+    with pytest.raises(InputError, match="at the scale full, which that of laptop at tiny would"):
+        write_page(tiny, path)
+    assert path.read_text() == text
+    assert write_page(tiny, tmp_path / "other.md") == (1, 0)
 
 
 def test_pages_keep_experiments_without_new_results(ran, tmp_path, monkeypatch):
@@ -122,9 +119,8 @@ def test_pages_keep_experiments_without_new_results(ran, tmp_path, monkeypatch):
     monkeypatch.setattr(running, "EXPERIMENTS", {"fig-other": other, "fig-test": EXPERIMENT})
     empty.mkdir()
     for name in ("csv", "json"):
-        (empty / f"fig-other.{name}").write_text(
-            (ran[0] / f"fig-test.{name}").read_text().replace("fig-test", "fig-other")
-        )
+        content = (ran[0] / f"fig-test.{name}").read_text().replace("fig-test", "fig-other")
+        (empty / f"fig-other.{name}").write_text(content)
     assert write_page(empty, path) == (1, 1)
     both_listed = path.read_text()
     assert both_listed.index("[fig-other]") < both_listed.index("[fig-test]")  # catalogue's order
@@ -139,93 +135,59 @@ def test_pages_keep_experiments_without_new_results(ran, tmp_path, monkeypatch):
         ("fig-test.json", b'{"bad', "is no record of"),
         ("fig-test.json", b"[1]", "is no record of"),
         ("fig-test.csv", b"", "fig-test.csv was changed after it was written; run fig-test again"),
+        ("fig-test.csv", b"a\n1\n", "cannot be used"),  # if the record has no checksums
         ("fig-test.csv", None, "lacks fig-test.csv; run its experiment again"),
         ("page.md", b"\xff\xfe", "must be a Markdown file in UTF-8"),
     ],
 )
 def test_damaged_files_are_one_sentence_and_leave_nothing(ran, tmp_path, name, content, told):
-    folder = tmp_path / "copy"
+    folder, page = tmp_path / "copy", tmp_path / "copy" / "page.md"
     shutil.copytree(ran[0], folder)
+    if told == "cannot be used":
+        record = json.loads((folder / "fig-test.json").read_text())
+        (folder / "fig-test.json").write_text(json.dumps(record | {"sums": {}}))
     (folder / name).unlink(missing_ok=True)
     if content is not None:
         (folder / name).write_bytes(content)
-    page = folder / "page.md" if name == "page.md" else tmp_path / "page.md"
     with pytest.raises(InputError, match=told):
         write_page(folder, page)
-    assert not (page.parent / "page").exists()
+    assert not (folder / "page").exists()
 
 
-def test_data_of_a_record_without_checksums_that_cannot_be_read(ran, tmp_path):
-    record = json.loads((ran[0] / "fig-test.json").read_text())
-    (tmp_path / "fig-test.json").write_text(json.dumps(record | {"sums": {}}))
-    (tmp_path / "fig-test.csv").write_text("a\n1\n")
-    with pytest.raises(InputError, match="cannot be used"):
-        write_page(tmp_path, tmp_path / "page.md")
-
-
-def test_why_runs_failed_is_said(tmp_path):
-    class Broken(Problems):
-        def load(self, run):
-            raise OSError("a disk is full")
-
-    with pytest.raises(InputError, match=r"3 runs of fig-test failed, one of them with: .*disk"):
-        run_experiment(EXPERIMENT, Profile(), tmp_path, Serial(), Broken())
-
-
-def test_results_of_another_scale_are_not_replaced(ran, tmp_path):
+def test_results_of_another_scale_and_runs_that_fail_are_refused(ran, tmp_path, monkeypatch):
     folder, _ = ran
     before = (folder / "fig-test.csv").read_bytes()
     tiny = Profile("laptop", "tiny")
     with pytest.raises(InputError, match="would replace: name another --out"):
         run_experiment(EXPERIMENT, tiny, folder, Serial(), Problems())
     assert (folder / "fig-test.csv").read_bytes() == before
-    file = tmp_path / "file"
-    file.write_text("")
     with pytest.raises(InputError, match="--out must be a folder"):
-        run_experiment(EXPERIMENT, Profile(), file, Serial(), Problems())
+        run_experiment(EXPERIMENT, Profile(), folder / "fig-test.csv", Serial(), Problems())
+    broken = Problems()
+    monkeypatch.setattr(broken, "load", Mock(side_effect=OSError("a disk is full")))
+    with pytest.raises(InputError, match=r"3 runs of fig-test failed, one of them with: .*disk"):
+        run_experiment(EXPERIMENT, Profile(), tmp_path, Serial(), broken)
 
 
-def test_pages_are_not_made_less_by_a_tiny_run(ran, tmp_path):
-    path, tiny = tmp_path / "paper.md", tmp_path / "tiny"
-    write_page(ran[0], path)
-    before = path.read_bytes()
-    shutil.copytree(ran[0], tiny)
-    record = json.loads((tiny / "fig-test.json").read_text())
-    (tiny / "fig-test.json").write_text(json.dumps({**record, "scale": "tiny"}))
-    with pytest.raises(InputError, match="at the scale full, which that of laptop at tiny would"):
-        write_page(tiny, path)
-    assert path.read_bytes() == before
-    assert write_page(tiny, tmp_path / "other.md") == (1, 0)
-
-
-def test_a_page_needs_a_folder_and_a_file(tmp_path):
+def test_a_page_needs_a_folder_and_a_file_and_profiles_what_they_know(tmp_path):
     with pytest.raises(InputError, match="there is no folder"):
         write_page(tmp_path / "nowhere", tmp_path / "page.md")
     with pytest.raises(InputError, match="must be a file such as"):
         write_page(tmp_path, tmp_path / "page")
-
-
-def test_profiles_refuse_what_they_do_not_know():
     with pytest.raises(InputError, match="profile must be one of"):
         Profile("desktop")
     with pytest.raises(InputError, match="a sweep must be over one of cifar10"):
         Profile().spec("a", ["digits:8"], both())
 
 
-@pytest.mark.parametrize(
-    ("profile", "tasks", "told"),
-    [
-        (Profile("paper"), ["dogs-vs-cats"], "ResNeXt50 from random weights"),
-        (Profile("paper", weights="a.pth"), ["melanoma"], "ResNeXt50 from ImageNet weights"),
-        (Profile("laptop", "tiny"), ["cifar10:1/2"], "features, tiny scale: no result"),
-        (Profile(), ["digits:8"], "a network of its own"),
-    ],
-)
-def test_captions_say_what_was_trained(profile, tasks, told):
-    assert profile.caption(tasks).endswith(told)
-
-
-def test_tables_show_what_can_be_read():
+def test_captions_say_what_was_trained_and_tables_what_can_be_read():
+    for profile, task, told in (
+        (Profile("paper"), "dogs-vs-cats", "ResNeXt50 from random weights"),
+        (Profile("paper", weights="a.pth"), "melanoma", "ResNeXt50 from ImageNet weights"),
+        (Profile("laptop", "tiny"), "cifar10:1/2", "features, tiny scale: no result"),
+        (Profile(), "digits:8", "a network of its own"),
+    ):
+        assert profile.caption([task]).endswith(told)
     rows = pd.DataFrame({"a": [0.25, 3.2e-12, None], "b": ["x", "", None], "c": [1.0, 2.0, 3.0]})
     assert markdown_table(rows).splitlines()[2:] == [
         "| 0.2500 | x | 1 |",

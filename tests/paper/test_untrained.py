@@ -14,9 +14,8 @@ from scipy.optimize import brentq
 from curvewise.losses.family import LinearDensity
 from curvewise.paper.experiment import Reading, results
 from curvewise.paper.profiles import Profile
-from curvewise.paper.running import EXPERIMENTS, read_data, run_experiment, write_data
+from curvewise.paper.running import EXPERIMENTS, read_data, write_data
 from curvewise.paper.untrained import OMEGAS, PUBLISHED, SAMPLES, sample_table, sides
-from curvewise.sweep.executors import Serial
 from curvewise.sweep.work import Problems
 
 NAMES = ("fig-break-even-tau", "fig-contours", "fig-linear-density", "fig-omega-softmax")
@@ -50,7 +49,7 @@ def test_lines_are_the_derivation(name, data):
         assert row.intercept == pytest.approx(intercept, rel=1e-6, abs=1e-6)
 
 
-def test_points_are_the_papers_formula(data):
+def test_points_are_the_papers_formula_and_those_on_the_wrong_side_are_counted(data):
     points = data["fig-contours"][""]
     z0, z1 = points["z0"], points["z1"]
     assert points.shape == (41**2, 2 + 12)
@@ -61,6 +60,13 @@ def test_points_are_the_papers_formula(data):
     ):
         expected = omega * np.logaddexp(0, -alpha) - (1 - omega) * np.logaddexp(0, alpha)
         np.testing.assert_allclose(points[panel], expected, rtol=1e-6, atol=1e-9)
+    whole, lines = data["fig-break-even-tau"], data["fig-break-even-tau"]["lines"].copy()
+    lines.loc[lines["panel"] == "tau = 1", "intercept"] += 1
+    z = np.linspace(-5, 5, 41)
+    above = np.subtract.outer(z, z) - log(10)
+    wrong = np.sum((above > 0) & (above < 1))
+    points = 4 * 41**2 - 41  # those on the line of tau = 0 are on neither side
+    assert sides({**whole, "lines": lines}) == pytest.approx(1 - wrong / points)
 
 
 @pytest.mark.parametrize(
@@ -80,23 +86,12 @@ def test_a_line_that_is_off_is_noticed(data, name, panel, column, claim):
     assert found["verdict"][claim] == "does not hold"
 
 
-def test_points_on_the_wrong_side_of_a_line_are_counted(data):
-    whole, lines = data["fig-break-even-tau"], data["fig-break-even-tau"]["lines"].copy()
-    lines.loc[lines["panel"] == "tau = 1", "intercept"] += 1
-    z = np.linspace(-5, 5, 41)
-    above = np.subtract.outer(z, z) - log(10)
-    wrong = np.sum((above > 0) & (above < 1))
-    points = 4 * 41**2 - 41  # those on the line of tau = 0 are on neither side
-    assert sides({**whole, "lines": lines}) == pytest.approx(1 - wrong / points)
-
-
 def test_densities_are_their_integrals(data):
     for row in data["fig-linear-density"]["summary"].itertuples(index=False):
         density = LinearDensity(0, 3, row.height)
         mean = quad(lambda t, density=density: t * density.pdf(t), 0, 3)[0]
         assert row.mean == pytest.approx(mean, rel=1e-6)
-        above = quad(density.pdf, 1.5, 3)[0]
-        assert row[-1] == pytest.approx(above, abs=1e-6)
+        assert row[-1] == pytest.approx(quad(density.pdf, 1.5, 3)[0], abs=1e-6)
         assert quad(density.pdf, 0, row.median)[0] == pytest.approx(0.5, abs=1e-6)
 
 
@@ -108,15 +103,13 @@ def test_losses_cross_where_both_labels_cost_the_same(data):
         assert row.loss == pytest.approx(-omega * np.log(row.p1), rel=1e-5)
         assert row[-1] == pytest.approx(1 / (1 + np.exp(-odds - 2 * log(10))), abs=1e-6)
     points = data["fig-omega-softmax"][""]
-    expected = -(1 - points["omega"]) * np.log1p(-points["p1"])
+    omega, p = points["omega"], points["p1"]
     # Scores near 1 have lost digits of their distance to it.
-    np.testing.assert_allclose(points["loss 0"], expected, rtol=1e-4, atol=1e-6)
-    expected = -points["omega"] * np.log(points["p1"])
-    np.testing.assert_allclose(points["loss 1"], expected, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(points["loss 0"], (omega - 1) * np.log1p(-p), rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(points["loss 1"], -omega * np.log(p), rtol=1e-5, atol=1e-6)
 
 
-CIFAR10 = ["airplane", "automobile", "bird", "cat", "deer", "dog"]
-CIFAR10 += ["frog", "horse", "ship", "truck"]
+CIFAR10 = ["plane", "car", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck"]
 RULE = "floor(majority / beta), complete data"
 
 
@@ -144,19 +137,7 @@ def write_cifar10(folder: Path, cats: int, dogs: int) -> None:
     (home / "batches.meta").write_bytes(pickle.dumps(names, protocol=4))
 
 
-def as_published():
-    """What would be counted if everything were as the paper prints it."""
-    rows = []
-    for name, line in PUBLISHED.items():
-        for beta, minority in line.minority.items():
-            counts = {"majority": line.majority, "minority": minority}
-            rows.append({"task": name, "part": "train", "beta": beta, **counts})
-        counts = dict(zip(("majority", "minority"), line.test, strict=True))
-        rows.append({"task": name, "part": "test", "beta": None, **counts})
-    return {"": pd.DataFrame(rows).astype({"beta": float})}
-
-
-def test_without_any_data_there_is_still_a_table(tmp_path):
+def test_data_that_are_not_there_or_cannot_be_used_are_no_error(tmp_path):
     data = collected(tmp_path)
     counts = sample_table(data)
     assert len(counts) == 16
@@ -164,6 +145,16 @@ def test_without_any_data_there_is_still_a_table(tmp_path):
     assert (counts["minority (published)"] > 0).all()
     assert data["sources"]["state"].to_list() == ["not there"] * 4
     assert results(SAMPLES.claims, data)["verdict"][0] == "not tested here"
+    write_cifar10(tmp_path, cats=6, dogs=0)
+    (tmp_path / "dogs-vs-cats" / "train").mkdir(parents=True)
+    for name in ("cat.0.jpg", "dog.0.jpg"):  # fewer than the test part takes
+        Image.new("RGB", (8, 8)).save(tmp_path / "dogs-vs-cats" / "train" / name)
+    data = collected(tmp_path)
+    assert sample_table(data)["agrees"].isna().all()
+    not_usable = "not usable: `curvewise data check {}` says why".format
+    states = [not_usable("cifar10:cat/dog"), "not there", not_usable("dogs-vs-cats"), "not there"]
+    assert data["sources"]["state"].to_list() == states
+    assert str(tmp_path) not in str(data)
 
 
 def test_what_is_there_is_counted(tmp_path):
@@ -183,31 +174,18 @@ def test_what_is_there_is_counted(tmp_path):
     assert str(tmp_path) not in str(data)
 
 
-def test_data_that_cannot_be_used_are_no_error(tmp_path):
-    write_cifar10(tmp_path, cats=6, dogs=0)
-    (tmp_path / "dogs-vs-cats" / "train").mkdir(parents=True)
-    for name in ("cat.0.jpg", "dog.0.jpg"):  # fewer than the test part takes
-        Image.new("RGB", (8, 8)).save(tmp_path / "dogs-vs-cats" / "train" / name)
-    data = collected(tmp_path)
-    assert sample_table(data)["agrees"].isna().all()
-    assert data["sources"]["state"].to_list() == [
-        "not usable: `curvewise data check cifar10:cat/dog` says why",
-        "not there",
-        "not usable: `curvewise data check dogs-vs-cats` says why",
-        "not there",
-    ]
-    assert str(tmp_path) not in str(data)
-
-
 def test_the_published_counts_agree_with_themselves_and_not_with_the_rule():
-    data = as_published()
+    rows = []  # what would be counted if everything were as the paper prints it
+    for name, line in PUBLISHED.items():
+        parts = [("train", beta, line.majority, few) for beta, few in line.minority.items()]
+        rows += [(name, *part) for part in (*parts, ("test", np.nan, *line.test))]
+    data = {"": pd.DataFrame(rows, columns=["task", "part", "beta", "majority", "minority"])}
     counts = sample_table(data)
     assert set(counts["agrees"]) == {"yes"}
     assert agreeing(data) == 1
     ruled = counts[counts["part"] != "test"]
     for row in ruled.to_dict("records"):
-        beta = int(row["part"].rpartition(" ")[2])
-        assert row[RULE] == floor(row["majority (published)"] / beta)
+        assert row[RULE] == floor(row["majority (published)"] / int(row["part"].rpartition(" ")[2]))
     assert counts.loc[counts["part"] == "test", RULE].isna().all()
     apart = ruled[ruled[RULE] != ruled["minority (published)"]]
     assert apart[["data", RULE, "minority (published)"]].to_numpy().tolist() == [
@@ -218,12 +196,4 @@ def test_the_published_counts_agree_with_themselves_and_not_with_the_rule():
         ["Melanoma", 3420, 4071],
     ]
     assert results(SAMPLES.claims, data)["value"].iloc[1] == pytest.approx(7 / 12)
-
-
-def test_the_table_is_run_like_any_other(tmp_path):
-    write_cifar10(tmp_path / "data", cats=20, dogs=20)
-    problems = Problems(data_dir=tmp_path / "data", cache_dir=tmp_path / "cache")
-    out = tmp_path / "out"
-    found = run_experiment(SAMPLES, Profile("paper"), out, Serial(), problems)
-    assert [file.name for file in found.files] == ["table-samples.csv", "table-samples-sources.csv"]
     assert SAMPLES.needs(Profile()) == []

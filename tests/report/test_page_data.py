@@ -57,27 +57,23 @@ def test_the_point_of_a_kept_threshold_calls_its_samples(rng, ties, threshold):
     y, score = samples(rng, ties)
     found = cornered(y, score, threshold)
     at = corner_at(found.thresholds, threshold)
-    called = [float(each) >= threshold for each in score]
-    assert found.true[at] == sum(label for label, yes in zip(y, called, strict=True) if yes)
-    assert found.false[at] == sum(1 - label for label, yes in zip(y, called, strict=True) if yes)
+    called = [label for label, each in zip(y, score, strict=True) if float(each) >= threshold]
+    assert (found.true[at], found.false[at]) == (sum(called), len(called) - sum(called))
     assert len(found.true) - len(cornered(y, score).true) in (0, 1)
 
 
 def chosen(found, rule, value, share):
     """The page's rule, as a plain loop over its corners: the first among equals."""
-    positives, negatives = found.true[-1], found.false[-1]
-    best, least = None, None
+    costs = {}
     for false, true, threshold in zip(*found, strict=True):
-        fpr, tpr = false / negatives, true / positives
-        if rule == "max_fpr":
-            cost = None if fpr > value else -tpr
-        elif rule == "min_tpr":
-            cost = None if tpr < value else (fpr, -tpr)
-        else:
-            cost = value * share * (1 - tpr) + (1 - share) * fpr
-        if cost is not None and (least is None or cost < least):
-            best, least = float(threshold), cost
-    return best
+        fpr, tpr = false / found.false[-1], true / found.true[-1]
+        if rule == "cost_ratio":
+            costs[float(threshold)] = value * share * (1 - tpr) + (1 - share) * fpr
+        elif rule == "max_fpr" and fpr <= value:
+            costs[float(threshold)] = -tpr
+        elif rule == "min_tpr" and tpr >= value:
+            costs[float(threshold)] = (fpr, -tpr)
+    return min(costs, key=costs.get)
 
 
 @settings(max_examples=200, deadline=None)
@@ -103,8 +99,7 @@ def unpacked(packed):
         found.append(np.ascontiguousarray(planes.T).view(kind)[:, 0])
         start += total * size
     assert start == len(data)
-    ends = np.cumsum(packed["lengths"])[:-1]
-    return [np.split(each, ends) for each in found]
+    return [np.split(each, np.cumsum(packed["lengths"])[:-1]) for each in found]
 
 
 @pytest.mark.parametrize("kind", [np.float32, np.float64])
@@ -115,9 +110,9 @@ def test_packed_corners_come_back_exactly(kind):
     packed = packed_corners(curves)
     assert packed["bytes"] == np.dtype(kind).itemsize
     for curve, false, true, thresholds in zip(curves, *unpacked(packed), strict=True):
-        np.testing.assert_array_equal(np.cumsum(false), curve.false)
-        np.testing.assert_array_equal(np.cumsum(true), curve.true)
-        np.testing.assert_array_equal(thresholds, curve.thresholds)
+        back = (np.cumsum(false), np.cumsum(true), thresholds)
+        for part, expected in zip(back, curve, strict=True):
+            np.testing.assert_array_equal(part, expected)
 
 
 def test_metrics_of_every_model():
@@ -126,11 +121,10 @@ def test_metrics_of_every_model():
     for model, row in zip(given.models.itertuples(), data["models"], strict=True):
         y, score = model.y, model.score
         assert row["auc"] == pytest.approx(roc_auc_score(y, score), abs=1e-6)
-        assert row["average_precision"] == pytest.approx(
-            average_precision_score(y, score), rel=1e-5
-        )
-        assert row["tpr_zero"] == pytest.approx((score[y == 1] >= 0).mean(), rel=1e-5)
-        assert row["fpr_zero"] == pytest.approx((score[y == 0] >= 0).mean(), rel=1e-5)
+        precision = average_precision_score(y, score)
+        assert row["average_precision"] == pytest.approx(precision, rel=1e-5)
+        for name, label in (("tpr_zero", 1), ("fpr_zero", 0)):
+            assert row[name] == pytest.approx((score[y == label] >= 0).mean(), rel=1e-5)
         fpr, tpr, _ = roc_curve(y, score, drop_intermediate=False)
         last = np.flatnonzero(fpr <= 0.01)[-1]
         slope = (tpr[last + 1] - tpr[last]) / (fpr[last + 1] - fpr[last])
@@ -145,8 +139,7 @@ def test_histograms_count_every_sample():
     found = histogram(y, score)
     assert sum(found["negative"]) == (y == 0).sum()
     edges = np.linspace(score.min(), score.max(), 41)
-    first = ((score >= edges[0]) & (score < edges[1]) & (y == 1)).sum()
-    assert found["positive"][0] == first
+    assert found["positive"][0] == ((score >= edges[0]) & (score < edges[1]) & (y == 1)).sum()
     same = histogram([0, 1], [2.0, 2.0])
     assert sum(same["negative"]) == sum(same["positive"]) == 1
 
@@ -156,24 +149,22 @@ def test_bands_average_the_curves_of_a_method():
     data = page_data(given)
     place = int(np.argmin(np.abs(GRID - 0.2)))
     own = [model for model in given.models.itertuples() if model.method == "VS"]
-    rates = []
-    for model in own:
-        fpr, tpr, _ = roc_curve(model.y, model.score, drop_intermediate=False)
-        rates.append(tpr[fpr <= GRID[place] + 1e-12].max())  # upright steps only: no ties here
+    curves = [roc_curve(model.y, model.score, drop_intermediate=False) for model in own]
+    # Upright steps only: there are no ties here.
+    rates = [tpr[fpr <= GRID[place] + 1e-12].max() for fpr, tpr, _ in curves]
     band = data["bands"][0]
     assert band["models"] == 4
     step = 1 / 360  # a slanted line between two corners is at most one negative wide
     assert data["grid"][place + 1] == pytest.approx(0.2)
     assert band["mean"][place + 1] == pytest.approx(np.mean(rates), abs=1e-4 + step)
-    assert band["low"][place + 1] == pytest.approx(min(rates), abs=1e-4)
-    assert band["high"][place + 1] == pytest.approx(max(rates), abs=1e-4)
+    ends = [band[name][place + 1] for name in ("low", "high")]
+    assert ends == pytest.approx([min(rates), max(rates)], abs=1e-4)
     half = int(np.argmin(np.abs(RECALL - 0.5)))
     precisions = []
     for model in own:
         ordered = np.sort(model.score[model.y == 1])[::-1]
         threshold = ordered[int(np.ceil(0.5 * len(ordered))) - 1]
-        called = model.score >= threshold
-        precisions.append(model.y[called].mean())
+        precisions.append(model.y[model.score >= threshold].mean())
     assert data["precision"][0]["mean"][half] == pytest.approx(np.mean(precisions), abs=1e-3)
 
 
@@ -181,9 +172,8 @@ def test_panels_fit_as_numpy_does():
     given = page_input(page_models(models=8))
     data = page_data(given)
     (panel,) = (p for p in data["panels"] if p["method"] == 0 and p["setting"] == "tau")
-    x = np.array(
-        [model.settings["tau"] for model in given.models.itertuples() if model.method == "VS"]
-    )
+    own = given.models[given.models["method"] == "VS"]
+    x = np.array([settings["tau"] for settings in own["settings"]])
     y = np.array([row["auc"] for row in data["models"] if row["method"] == 0])
     coefficients = np.polyfit(x, y, 2)
     left = y - np.polyval(coefficients, x)
@@ -193,17 +183,13 @@ def test_panels_fit_as_numpy_does():
     (dense,) = (p for p in data["panels"] if p["method"] == 1 and p["setting"] == "tau")
     assert dense["x"] == pytest.approx([0.1 * k for k in range(8)])
     assert "density" in dense["axis"]
-
-
-def test_settings_as_numbers():
     assert [setting_number(value) for value in (True, "0:3", 2)] == [None, None, 2.0]
 
 
 def measured(**changes):
     """Models as the answer takes them, with their areas by scikit-learn."""
     models = page_input(page_models(**changes)).models.assign(task="digits:8")
-    areas = [roc_auc_score(model.y, model.score) for model in models.itertuples()]
-    return models.assign(auc=areas)
+    return models.assign(auc=[roc_auc_score(model.y, model.score) for model in models.itertuples()])
 
 
 def test_the_answer_has_the_corrected_interval():
@@ -211,10 +197,9 @@ def test_the_answer_has_the_corrected_interval():
     means = models.groupby(["method", "seed"])["auc"].mean()
     d = (means["VS + LCT"] - means["VS"]).to_numpy()
     half = student.ppf(0.975, 3) * d.std(ddof=1) * np.sqrt(1 / 4 + 400 / 400)
+    expected = (d.mean(), d.mean() - half, d.mean() + half)
     found = difference(models, "VS + LCT", "VS")
-    assert (found.value, found.low, found.high) == pytest.approx(
-        (d.mean(), d.mean() - half, d.mean() + half)
-    )
+    assert (found.value, found.low, found.high) == pytest.approx(expected)
     first, second = answer(models)
     assert first.startswith("VS + LCT has the higher mean AUC")
     assert f"{d.mean():+.4f}" in second
@@ -222,18 +207,14 @@ def test_the_answer_has_the_corrected_interval():
     assert ("holds 0" in second) == (abs(d.mean()) <= half)
 
 
-def test_the_answer_on_one_subsample_is_delongs():
+def test_the_answer_on_one_subsample_is_delongs_and_few_positives_are_a_warning():
     models = measured()
-    scores = {}
-    for method, own in models.groupby("method"):
-        scores[method] = own.sort_values("auc")["score"].iloc[1]  # of four, the lower median
-    expected = cw.compare_auc(models["y"].iloc[0], scores["VS + LCT"], scores["VS"])
+    ordered = models.sort_values("auc").groupby("method")["score"]
+    vs, lct = (ordered.get_group(name).iloc[1] for name in ("VS", "VS + LCT"))  # lower medians
+    expected = cw.compare_auc(models["y"].iloc[0], lct, vs)
     found = difference(models, "VS + LCT", "VS")
     assert (found.low, found.high) == (expected.low, expected.high)
     assert f"{expected.difference:+.4f}" in answer(models)[1]
-
-
-def test_few_positives_are_a_warning():
     few = warnings_of(measured(n=2000, share=0.01))
     assert [text for text in few if "only 20 positives" in text]
     assert warnings_of(measured(n=2000, share=0.2)) == []
@@ -247,36 +228,23 @@ def test_several_betas_are_groups_of_their_own():
     assert len(data["bands"]) == 4
     assert {row["group"] for row in data["models"]} == {0, 1}
     assert {panel["group"] for panel in data["panels"]} == {0, 1}
-
-
-def test_the_first_model_is_a_typical_one_of_the_best_method():
+    # The first model shown is a typical one of the best method.
     data = page_data(page_input())
     own = sorted(row["auc"] for row in data["models"] if row["method"] == 1)
     assert data["models"][data["chosen"]]["auc"] == own[1]
 
 
-def of_one_model(n):
-    """One model at three values of tau."""
-    rng, y = np.random.default_rng(4), np.arange(n) % 4 == 0
-    return [
-        {"method": "VS + LCT", "beta": 9.0, "y": y, "score": (rng.normal(size=n) + y).round(3),
-         "settings": {"tau": tau}}
-        for tau in (0.0, 1.5, 3.0)
-    ]  # fmt: skip
-
-
-def test_one_model_at_several_tau_answers_for_the_chosen_one():
-    models = of_one_model(100)
+def test_one_model_at_several_tau_answers_for_the_chosen_one_and_tells_its_own_point():
+    rng, y = np.random.default_rng(4), np.arange(200) % 4 == 0
+    shared = {"method": "VS + LCT", "beta": 9.0, "y": y}
+    scores = [(rng.normal(size=200) + y).round(3) for _ in range(3)]
+    taus = zip(scores, (0.0, 1.5, 3.0), strict=True)
+    models = [shared | {"score": score, "settings": {"tau": tau}} for score, tau in taus]
     data = page_data(page_input(models, swept="tau", chosen=1))
-    area = roc_auc_score(models[1]["y"], models[1]["score"])
-    assert data["bands"] == []
-    assert data["groups"][0]["about"] == "At tau = 1.5: "
-    assert f"{area:.4f}" in data["groups"][0]["answer"][0]
-
-
-def test_an_own_point_is_told_and_has_its_corner():
-    models = of_one_model(200)
-    y, score = models[2]["y"], models[2]["score"]
+    (group,) = data["groups"]
+    assert (data["bands"], group["about"]) == ([], "At tau = 1.5: ")
+    assert f"{roc_auc_score(y, scores[1]):.4f}" in group["answer"][0]
+    score = scores[2]
 
     def with_own(threshold):
         own = OwnPoint(2, threshold, f"{threshold:g}", "by hand")

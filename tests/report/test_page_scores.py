@@ -41,15 +41,12 @@ def test_probabilities_are_taken_as_they_are(tmp_path):
     assert ["tpr_zero", "TPR at threshold 0.5"] in data["columns"]
 
 
-def test_log_odds_claim_their_sigmoid(tmp_path):
+def test_log_odds_claim_their_sigmoid_and_other_scores_nothing(tmp_path):
     data = page(tmp_path, Y, LOG_ODDS, unit="log-odds")
     row = data["models"][0]
     assert row["brier"] == pytest.approx(brier_score_loss(Y, expit(LOG_ODDS)), rel=1e-4)
     assert row["tpr_zero"] == pytest.approx((LOG_ODDS[Y == 1] >= 0).mean(), rel=1e-5)
     assert data["half"] == "log-odds 0"
-
-
-def test_other_scores_claim_nothing(tmp_path):
     data = page(tmp_path, Y, 10 * LOG_ODDS)
     row = data["models"][0]
     assert data["unit"] == "score"
@@ -57,7 +54,8 @@ def test_other_scores_claim_nothing(tmp_path):
     assert not {"brier", "tpr_zero", "fpr_zero"} & {key for key, _ in data["columns"]}
 
 
-def test_a_point_chosen_on_other_rows_is_where_the_page_begins(tmp_path):
+@pytest.mark.filterwarnings("ignore")
+def test_a_point_chosen_on_other_rows_is_where_the_page_begins_and_says_what_it_promises(tmp_path):
     known, new = np.arange(3000) < 1500, np.arange(3000) >= 1500
     point = cw.choose_operating_point(Y[known], LOG_ODDS[known], max_fpr=0.05, confidence=0.95)
     data = page(tmp_path, Y[new], LOG_ODDS[new], unit="log-odds", point=point)
@@ -67,10 +65,6 @@ def test_a_point_chosen_on_other_rows_is_where_the_page_begins(tmp_path):
     assert point.note.rstrip(".") in answer
     assert f"{100 * there.tpr:.4g} %" in answer
     assert data["own"]["model"] == data["chosen"] == 0
-
-
-@pytest.mark.filterwarnings("ignore")
-def test_a_point_without_a_promise_is_told(tmp_path):
     for rule, words in (
         ({"max_fpr": 0.001}, "calls nothing positive"),
         ({"min_tpr": 0.999}, "threshold -inf"),

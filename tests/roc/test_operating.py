@@ -58,9 +58,13 @@ def test_cost_ratio_finds_the_cheapest(y, score, cost_ratio, prevalence):
 
 
 @every_case
-def test_a_chosen_threshold_does_the_same_when_used(y, score):
+def test_a_chosen_threshold_does_the_same_when_used_and_has_the_plain_precision(y, score):
     chosen = choose_operating_point(y, score, min_tpr=0.4, prevalence=0.1, level=0.9)
     assert operating_point(y, score, chosen.threshold, prevalence=0.1, level=0.9) == chosen
+    point = operating_point(y, score, float(np.median(score)))
+    called = (score >= np.median(score)).astype(int)
+    assert point.prevalence == np.mean(y)
+    assert point.ppv == pytest.approx(precision_score(y, called))
 
 
 def test_point_counts_samples_at_the_threshold_as_called():
@@ -70,17 +74,6 @@ def test_point_counts_samples_at_the_threshold_as_called():
     assert (point.tpr, point.fpr) == (1 / 2, 2 / 3)
     assert point.tpr_interval == rate_interval(1, 2)
     assert point.fpr_interval == rate_interval(2, 3)
-
-
-@every_case
-def test_precision_at_the_datas_own_prevalence_is_the_plain_one(y, score):
-    point = operating_point(y, score, float(np.median(score)))
-    called = (score >= np.median(score)).astype(int)
-    assert point.prevalence == np.mean(y)
-    assert point.ppv == pytest.approx(precision_score(y, called))
-
-
-def test_nothing_called_positive_has_no_precision():
     point = operating_point([0, 1], [0.1, 0.2], np.inf)
     assert (point.tpr, point.fpr) == (0, 0)
     assert np.isnan(point.ppv)
@@ -140,15 +133,6 @@ def test_rows_needed_are_the_fewest(rate, confidence):
     assert rows == 1 or (1 - rate) ** (rows - 1) > 1 - confidence
 
 
-def test_one_percent_at_95_needs_299_negatives():
-    assert rows_needed(0.01, 0.95) == 299
-    scores = np.arange(299.0)
-    assert threshold_for_fpr(scores[:298], 0.01, 0.95) == inf
-    assert 298 < threshold_for_fpr(scores, 0.01, 0.95) < 298.001
-    assert threshold_for_tpr(scores[:298], 0.99, 0.95) == -inf
-    assert threshold_for_tpr(scores, 0.99, 0.95) == 0
-
-
 def at_most_five_percent(broken, draws: int) -> bool:
     """Whether no more than 5 % of the draws, and four standard errors, broke a promise."""
     return np.sum(broken) / draws <= 0.05 + 4 * (0.05 * 0.95 / draws) ** 0.5
@@ -160,20 +144,13 @@ def at_most_five_percent(broken, draws: int) -> bool:
 def test_the_promised_fpr_is_kept(n, ties, draws):
     """Uniform scores, or uniform over so many values: the true FPR of a threshold is known."""
     rng = np.random.default_rng(n + ties)
-    thresholds = np.array(
-        [
-            threshold_for_fpr(
-                rng.random(n) if ties == 0 else rng.integers(0, ties, n) / ties, 0.05, 0.95
-            )
-            for _ in range(draws)
-        ]
-    )
-    if ties == 0:
+    samples = (rng.integers(0, ties, n) / ties if ties else rng.random(n) for _ in range(draws))
+    thresholds = np.array([threshold_for_fpr(sample, 0.05, 0.95) for sample in samples])
+    if ties:
+        broken = (np.arange(ties) / ties >= thresholds[:, None]).mean(1) > 0.05 + 1e-12
+    else:
         broken = 1 - thresholds > 0.05
         assert broken.mean() > 0.01  # it is not kept by giving everything away
-    else:
-        values = np.arange(ties) / ties
-        broken = (values >= thresholds[:, None]).mean(1) > 0.05 + 1e-12
     assert at_most_five_percent(broken, draws)
 
 
@@ -192,8 +169,7 @@ def test_the_chance_over_a_sequence_of_settings_is_that_of_one(draws):
     rates = np.linspace(0.001, 0.05, 30)
     broken = 0
     for _ in range(draws):
-        scores = np.sort(rng.random(500))
-        errors = 500 - np.searchsorted(scores, 1 - rates)
+        errors = 500 - np.searchsorted(np.sort(rng.random(500)), 1 - rates)
         safe = first_unsafe(errors, 500, 0.02, 0.95)
         broken += bool(safe) and rates[safe - 1] > 0.02
     assert at_most_five_percent(broken, draws)
@@ -212,3 +188,10 @@ def test_a_point_with_confidence_is_stricter_and_says_what_it_promises():
     assert few.threshold == -inf
     assert few.note == "TPR >= 0.95 with confidence 0.9 needs at least 45 positives, got 40"
     assert few.tpr == 1
+    # One per cent at 95 % needs 299 negatives.
+    assert rows_needed(0.01, 0.95) == 299
+    scores = np.arange(299.0)
+    assert threshold_for_fpr(scores[:298], 0.01, 0.95) == inf
+    assert 298 < threshold_for_fpr(scores, 0.01, 0.95) < 298.001
+    assert threshold_for_tpr(scores[:298], 0.99, 0.95) == -inf
+    assert threshold_for_tpr(scores, 0.99, 0.95) == 0

@@ -9,11 +9,10 @@ from hypothesis import given, strategies as st
 from model_frames import area_frame
 from scipy import stats
 
-from curvewise.stats.areas import BETTER
 from curvewise.stats.comparisons import MOST_EXACT, holm, paired, signed_rank_p
 
 RNG = np.random.default_rng(0)
-NUMPY = {"max": np.max, "mean": np.mean, "min": np.min, "std": lambda areas: np.std(areas, ddof=1)}
+NUMPY = {"max": np.max, "mean": np.mean, "min": np.min, "std": lambda a: np.std(a, ddof=1)}
 
 
 def models_of(pairs, *, tasks=None, **sizes):
@@ -31,12 +30,11 @@ def by_statistic(table):
 PAIRS = [(RNG.uniform(0.7, 0.9, 6), RNG.uniform(0.72, 0.95, 5)) for _ in range(9)]
 
 
-def test_lines_are_the_papers_four_statistics():
+def test_lines_are_the_papers_four_statistics_and_exchanging_methods_exchanges_wins():
     table = paired(models_of(PAIRS), "VS", "LCT")
     assert table["statistic"].to_list() == ["max", "mean", "min", "std"]
     for line in table.itertuples():
-        reduce = NUMPY[line.statistic]
-        first, second = ([reduce(pair[k]) for pair in PAIRS] for k in (0, 1))
+        first, second = ([NUMPY[line.statistic](pair[k]) for pair in PAIRS] for k in (0, 1))
         assert (line.a, line.b, line.pairs) == ("VS", "LCT", 9)
         greater = sum(b > a for a, b in zip(first, second, strict=True))
         assert 0 < greater < 9
@@ -46,17 +44,12 @@ def test_lines_are_the_papers_four_statistics():
         assert line.t_test_p == pytest.approx(stats.ttest_rel(second, first).pvalue, rel=1e-8)
         assert line.wilcoxon_p == pytest.approx(stats.wilcoxon(second, first).pvalue, rel=1e-8)
         assert line.reason == ""
-
-
-def test_exchanging_the_methods_exchanges_wins_and_losses():
-    there = by_statistic(paired(models_of(PAIRS), "VS", "LCT"))
     back = by_statistic(paired(models_of(PAIRS), "LCT", "VS"))
-    for statistic in BETTER:
-        one, other = there[statistic], back[statistic]
+    for statistic, one in by_statistic(table).items():
+        other = back[statistic]
         assert (one.wins, one.losses) == (other.losses, other.wins)
         assert one.difference == pytest.approx(-other.difference, abs=1e-15)
-        assert one.t_test_p == pytest.approx(other.t_test_p)
-        assert one.wilcoxon_p == pytest.approx(other.wilcoxon_p)
+        assert (one.t_test_p, one.wilcoxon_p) == pytest.approx((other.t_test_p, other.wilcoxon_p))
 
 
 def means_differing(steps, **sizes):
@@ -77,9 +70,7 @@ def test_corrected_p_widens_the_error_by_the_overlap(n_train, n_test):
     assert line.corrected_reason == ""
     nearly_nothing = means_differing(steps, n_train=10**9, n_test=1)
     assert nearly_nothing.corrected_p == pytest.approx(line.t_test_p, rel=1e-6)
-
-
-def test_the_overlap_is_averaged_when_sizes_differ():
+    # Where sizes differ, the overlap is averaged.
     models = models_of([([0.5], [0.5 + k / 100]) for k in range(1, 5)], n_test=50)
     line = paired(models.assign(n_train=101 + models["seed"]), "VS", "LCT").iloc[1]
     ratio = sum(50 / (100 + k) for k in range(1, 5)) / 4
@@ -88,8 +79,7 @@ def test_the_overlap_is_averaged_when_sizes_differ():
 
 
 def test_no_corrected_p_without_resamples_of_one_task():
-    tasks = [f"cifar10:{k}" for k in range(9)]
-    sized = models_of(PAIRS, tasks=tasks, n_train=900, n_test=100)
+    sized = models_of(PAIRS, tasks=[f"cifar10:{k}" for k in range(9)], n_train=900, n_test=100)
     line = paired(sized, "VS", "LCT").iloc[1]
     assert np.isnan(line.corrected_p)
     assert "only for resamples of one task at one beta, got 9" in line.corrected_reason
@@ -112,8 +102,7 @@ def test_no_corrected_p_without_resamples_of_one_task():
 )
 def test_a_p_that_cannot_be_had_is_nan_with_a_reason(steps, reason, wilcoxon):
     line = means_differing(steps, n_train=9, n_test=1)
-    assert np.isnan(line.t_test_p)
-    assert np.isnan(line.corrected_p)
+    assert np.isnan([line.t_test_p, line.corrected_p]).all()
     assert reason in line.reason
     assert line.corrected_reason == line.reason
     assert line.difference == pytest.approx(np.mean(steps) / 100)
@@ -152,20 +141,16 @@ def test_without_ties_p_is_scipys_exact_one(n):
         assert signed_rank_p(values) == pytest.approx(expected, rel=1e-9)
 
 
-def test_ties_among_45_pairs_do_not_make_p_larger_by_orders():
+def test_ties_keep_p_exact_up_to_a_limit_above_which_it_is_scipys_approximation():
     values = np.arange(1.0, 46.0)
     untied = signed_rank_p(values)
     values[1] = values[0]
     assert signed_rank_p(values) == untied == pytest.approx(2.0**-44)
     assert stats.wilcoxon(values, method="approx").pvalue > 1e-9  # what an approximation makes
-
-
-def test_above_the_limit_p_is_scipys_approximation():
     values = np.random.default_rng(1).normal(0.1, size=MOST_EXACT + 1)
     assert signed_rank_p(values) == pytest.approx(stats.wilcoxon(values).pvalue)
-    assert signed_rank_p(-values[:-1]) == pytest.approx(
-        stats.wilcoxon(values[:-1], method="exact").pvalue
-    )
+    expected = stats.wilcoxon(values[:-1], method="exact").pvalue
+    assert signed_rank_p(-values[:-1]) == pytest.approx(expected)
 
 
 @given(st.lists(st.floats(0, 1) | st.just(float("nan")), max_size=9))
@@ -176,10 +161,7 @@ def test_holm_is_a_plain_loop(p_values):
         if p != p:
             assert corrected != corrected
             continue
-        highest = 0.0
-        for other in there:
-            if other <= p:
-                at_least = sum(one >= other for one in there)
-                highest = max(highest, at_least * other)
+        below = [other for other in there if other <= p]
+        highest = max(other * sum(one >= other for one in there) for other in below)
         assert corrected == pytest.approx(min(highest, 1.0))
         assert corrected >= p

@@ -54,12 +54,9 @@ def test_the_ensemble_is_set_beside_its_models():
             assert (line.level, line.interval) == (0.95, "delong")
     assert next(lines, None) is None
     assert 3 in set(ensemble_areas(MODELS)["beats"])
-
-
-def test_an_ensemble_does_not_beat_its_equals():
+    # It does not beat its equals.
     row = RNG.normal(size=120) + Y
-    models = scored_frame([("a", None, 0, Y, {"VS": [row, row, -row]})])
-    line = ensemble_areas(models).iloc[0]
+    line = ensemble_areas(scored_frame([("a", None, 0, Y, {"VS": [row, row, -row]})])).iloc[0]
     assert (line.models, line.beats) == (3, 1)
 
 
@@ -87,12 +84,15 @@ def grown(**options):
     return ensemble_growth(Y, SCORES, VALIDATION, SECONDS, **options)
 
 
-def test_sizes_and_orders():
+def test_sizes_and_orders_of_which_each_only_adds_members():
     found = grown(sizes=(1, 2, 4, 48), orders=3)
     expected = [[order, members] for order in range(3) for members in (1, 2, 4, 6)]
     assert found[["order", "members"]].to_numpy().tolist() == expected
     assert grown(orders=3).equals(grown(orders=3))
     assert grown(orders=2)["seconds"].nunique() > 4  # another order each
+    for before, after in pairwise(grown(sizes=(1, 2, 3, 4, 5), orders=1).itertuples()):
+        assert int(before.seconds) & int(after.seconds) == int(before.seconds)
+        assert after.oracle >= before.oracle
 
 
 def test_each_step_is_that_of_its_members():
@@ -101,17 +101,10 @@ def test_each_step_is_that_of_its_members():
         # Seconds are powers of two, so their sum tells which models there are.
         members = [k for k in range(6) if int(step.seconds) >> k & 1]
         assert len(members) == step.members
-        expected = roc_auc_score(Y, standardised(SCORES[members]))
-        assert step.ensemble == pytest.approx(expected)
+        assert step.ensemble == pytest.approx(roc_auc_score(Y, standardised(SCORES[members])))
         assert step.oracle == pytest.approx(max(areas[k] for k in members))
         best = max(members, key=lambda k: VALIDATION[k])
         assert step.chosen == pytest.approx(areas[best])
-
-
-def test_an_order_only_adds_members():
-    for before, after in pairwise(grown(sizes=(1, 2, 3, 4, 5), orders=1).itertuples()):
-        assert int(before.seconds) & int(after.seconds) == int(before.seconds)
-        assert after.oracle >= before.oracle
 
 
 def test_one_ensemble_a_setting():
@@ -125,9 +118,7 @@ def test_one_ensemble_a_setting():
     expected = [roc_auc_score(Y, standardised(SCORES[start::2])) for start in (0, 1)]
     np.testing.assert_allclose(means["auc"], expected, atol=1e-3)  # scores are float32
     assert len(more) == len(models) + 1 + 2
-
-
-def test_a_method_of_which_nothing_is_left_has_no_ensemble():
+    # A method of which nothing is left has none.
     models = scored_frame([("a", 100.0, 0, Y, {"LCT": SCORES})])
     gone = models.iloc[[0]].assign(auc=np.nan, score=None, method="VS")
     more = with_ensembles(pd.concat([models, gone]), "VS", "mean", [])

@@ -44,8 +44,7 @@ def standardised(values: list[float], x: float) -> float:
     low, high = ordered[math.ceil(0.005 * (n - 1))], ordered[math.floor(0.995 * (n - 1))]
     cut = [min(max(value, low), high) for value in values]
     mean = sum(cut) / n
-    deviation = math.sqrt(sum((value - mean) ** 2 for value in cut) / n)
-    z = (x - mean) / deviation
+    z = (x - mean) / math.sqrt(sum((value - mean) ** 2 for value in cut) / n)
     return z / math.sqrt(1 + (z / 5) ** 2)
 
 
@@ -62,21 +61,21 @@ def test_what_comes_out_of_each_kind_of_column() -> None:
     assert out["job=(missing)"] == [0, 0, 1, 0]
     assert out["smoker"][0] == out["smoker"][3] > 0 > out["smoker"][1]
     assert out["since"][0] < out["since"][1] < out["since"][2]
+    # Columns are found by name, and dropped or further ones are not needed.
+    shuffled = MIXED[["job", "since", "smoker", "age"]].assign(further="word")
+    with warnings.catch_warnings(action="error"):  # what was missing in training may be so again
+        np.testing.assert_array_equal(encoder.transform(shuffled), encoder.transform(MIXED))
+    assert encoder.transform(MIXED.iloc[:0]).shape == (0, 8)
 
 
 def test_numbers_are_standardised_as_the_formula_says() -> None:
-    rng = np.random.default_rng(0)
-    values = [*rng.normal(50, 10, 300).tolist(), 1e9]
-    encoder = fitted(pd.DataFrame({"x": values}))
-    out = encoder.transform(pd.DataFrame({"x": values}))[:, 0]
-    wanted = [standardised(values, x) for x in values]
-    np.testing.assert_allclose(out, wanted, rtol=1e-5)
+    values = [*np.random.default_rng(0).normal(50, 10, 300).tolist(), 1e9]
+    out = fitted(pd.DataFrame({"x": values})).transform(pd.DataFrame({"x": values}))[:, 0]
+    np.testing.assert_allclose(out, [standardised(values, x) for x in values], rtol=1e-5)
     assert 0.9 < out[:-1].std() < 1.1  # one wild value does not squeeze the others
     assert out[-1] == pytest.approx(5, abs=1e-3)
     assert np.array_equal(np.argsort(out), np.argsort(values))
-
-
-def test_a_rare_flag_is_not_cut_away_with_the_tails() -> None:
+    # A rare flag is not cut away with the tails.
     flags = pd.DataFrame({"flag": [1] + [0] * 999})
     out = fitted(flags).transform(flags)
     assert out[0, 0] > 4 > 0 > out[1, 0]
@@ -93,6 +92,13 @@ def test_text_that_reads_as_numbers_or_dates_is_that() -> None:
     )
     kinds = {plan.name: plan.kind for plan in fitted(table).columns}
     assert kinds == {"number": "number", "comma": "category", "day": "date", "no day": "category"}
+    # Letters in codes among many numbers make them categories.
+    codes = [f"{i}.{i % 10}" for i in range(90)] + [f"V{i}" for i in range(10)]
+    encoder = fitted(pd.DataFrame({"code": codes * 20}))
+    assert encoder.columns[0].kind == "category"
+    assert len(encoder.feature_names) == 51
+    few = [*NUMBERS[:36] * 2, *NUMBERS[:24], *"vwxy"]  # 40 values in 100 rows
+    assert fitted(pd.DataFrame({"code": few})).columns[0].kind == "category"
 
 
 def test_every_way_to_write_a_column_gives_the_same_numbers() -> None:
@@ -112,25 +118,21 @@ def test_every_way_to_write_a_column_gives_the_same_numbers() -> None:
         outs = [fitted(table).transform(table) for table in tables]
         for out in outs[1:]:
             np.testing.assert_array_equal(out, outs[0])
-
-
-def test_an_encoder_reads_a_column_that_another_file_writes_otherwise() -> None:
+    # Another file may write a column otherwise.
     encoder = fitted(pd.DataFrame({"flag": [True, False] * 10, "code": ["1", "2", "x", "1"] * 5}))
     one = encoder.transform(pd.DataFrame({"flag": [True, False], "code": ["1", "2"]}))
     two = encoder.transform(pd.DataFrame({"flag": ["TRUE", "0"], "code": [1.0, 2.0]}))
     np.testing.assert_array_equal(one, two)
 
 
-def test_rare_and_further_levels_are_one_and_unknown_ones_go_there() -> None:
+def test_rare_and_further_levels_are_one_and_levels_are_text_without_blanks() -> None:
     column = ["a"] * 500 + ["b"] * 300 + ["c"] * 190 + ["d"] * 9 + ["e"]
     encoder = fitted(pd.DataFrame({"x": column}), max_levels=2)
     assert encoder.feature_names == ["x=a", "x=b", "x=(other)"]
     encoder = fitted(pd.DataFrame({"x": column}))
     assert encoder.feature_names == ["x=a", "x=b", "x=c", "x=(other)"]
-    out = encoded(encoder, pd.DataFrame({"x": ["a", "d", "new"]}))
-    assert out["x=(other)"] == [0, 1, 1]
-    small = pd.DataFrame({"x": ["a"] * 47 + ["b"] * 3})
-    assert fitted(small).feature_names == ["x=a", "x=b"]
+    assert encoded(encoder, pd.DataFrame({"x": ["a", "d", "new"]}))["x=(other)"] == [0, 1, 1]
+    assert fitted(pd.DataFrame({"x": ["a"] * 47 + ["b"] * 3})).feature_names == ["x=a", "x=b"]
     half = pd.DataFrame({"x": [*"abcde"] * 2})  # as many levels as half of the rows are kept
     assert len(fitted(half).feature_names) == 5
     codes = pd.DataFrame({"x": [f"code {i // 4}" for i in range(1000)] * 2, "y": range(2000)})
@@ -141,16 +143,17 @@ def test_rare_and_further_levels_are_one_and_unknown_ones_go_there() -> None:
     assert without.transform(new)[:, :2].tolist() == [[0, 0], [1, 0], [0, 0]]
     with pytest.warns(UserWarning, match=r"had none of: 'x' \(2, for instance 'new'\)$"):
         without.warn_of_unknown_levels(new)
+    values = [1, 1.0, "1 ", np.float64(2), 0.5, 1e300, "", None]
+    codes, texts = column_levels(pd.Series(values, dtype=object))
+    assert texts == ["1", "2", "0.5", "1e+300"]
+    assert codes.tolist() == [0, 0, 0, 1, 2, 3, -1, -1]
 
 
-def test_whether_a_value_is_missing_is_kept_of_an_otherwise_constant_column() -> None:
+def test_missing_values_are_kept_apart_or_if_training_had_none_filled_with_a_warning() -> None:
     encoder = fitted(pd.DataFrame({"x": [1.0, None] * 10, "y": ["a", None] * 10}))
     assert encoder.feature_names == ["x=(missing)", "y=a", "y=(missing)"]
     out = encoder.transform(pd.DataFrame({"x": [7, None], "y": ["a", None]}))
     assert out.tolist() == [[0, 1, 0], [1, 0, 1]]
-
-
-def test_values_missing_where_none_were_in_training_are_filled_with_a_warning() -> None:
     encoder = fitted(pd.DataFrame({"x": [1.0, 2.0, 3.0] * 10, "y": ["a", "b", "b"] * 10}))
     with pytest.warns(UserWarning, match=r"training data had none: 'x' \(2\), 'y' \(1\)"):
         out = encoder.transform(pd.DataFrame({"x": [None, 2.0, None], "y": ["a", None, "b"]}))
@@ -158,15 +161,7 @@ def test_values_missing_where_none_were_in_training_are_filled_with_a_warning() 
     assert out[1, 1:].tolist() == [0, 0]
 
 
-def test_columns_are_found_by_name_and_dropped_or_further_ones_are_not_needed() -> None:
-    encoder = fitted(MIXED)
-    shuffled = MIXED[["job", "since", "smoker", "age"]].assign(further="word")
-    with warnings.catch_warnings(action="error"):  # what was missing in training may be so again
-        np.testing.assert_array_equal(encoder.transform(shuffled), encoder.transform(MIXED))
-    assert encoder.transform(MIXED.iloc[:0]).shape == (0, 8)
-
-
-def test_the_state_survives_json_and_gives_the_same_features() -> None:
+def test_the_state_survives_json_and_one_that_is_none_is_refused() -> None:
     encoder = fitted(MIXED, min_rows=3, max_levels=7)
     state = json.loads(json.dumps(encoder.to_dict(), allow_nan=False))
     again = TableEncoder.from_dict(state)
@@ -174,10 +169,6 @@ def test_the_state_survives_json_and_gives_the_same_features() -> None:
     assert state["version"] == 1
     np.testing.assert_array_equal(again.transform(MIXED), encoder.transform(MIXED))
     assert (again.feature_names, again.dropped) == (encoder.feature_names, encoder.dropped)
-
-
-def test_a_state_that_is_none_is_refused() -> None:
-    state = fitted(MIXED).to_dict()
     for lost in ("version", "columns", "max_levels", "dropped"):
         with pytest.raises(InputError, match=lost):
             TableEncoder.from_dict({name: state[name] for name in state if name != lost})
@@ -211,33 +202,14 @@ TO_ENCODE = [
 ]
 
 
-@pytest.mark.parametrize(("table", "sentence"), TO_FIT)
-def test_tables_that_cannot_be_learnt_from(table: dict[str, object], sentence: str) -> None:
-    with pytest.raises(InputError, match=re.escape(sentence)):
-        TableEncoder().fit(pd.DataFrame(table))
-
-
-@pytest.mark.parametrize(("table", "sentence"), TO_ENCODE)
-def test_rows_that_cannot_be_encoded(table: dict[str, object], sentence: str) -> None:
+def test_tables_that_cannot_be_learnt_from_and_rows_that_cannot_be_encoded() -> None:
+    for table, sentence in TO_FIT:
+        with pytest.raises(InputError, match=re.escape(sentence)):
+            TableEncoder().fit(pd.DataFrame(table))
     encoder = fitted(pd.DataFrame({"x": [1, 2, 3, 4], "d": DAYS * 2}))
-    with pytest.raises(InputError, match=re.escape(sentence)):
-        encoder.transform(pd.DataFrame(table))
-
-
-def test_codes_with_letters_among_many_numbers_are_categories() -> None:
-    codes = [f"{i}.{i % 10}" for i in range(90)] + [f"V{i}" for i in range(10)]
-    encoder = fitted(pd.DataFrame({"code": codes * 20}))
-    assert encoder.columns[0].kind == "category"
-    assert len(encoder.feature_names) == 51
-    few = [*NUMBERS[:36] * 2, *NUMBERS[:24], *"vwxy"]  # 40 values in 100 rows
-    assert fitted(pd.DataFrame({"code": few})).columns[0].kind == "category"
-
-
-def test_levels_are_text_without_blanks() -> None:
-    values = [1, 1.0, "1 ", np.float64(2), 0.5, 1e300, "", None]
-    codes, texts = column_levels(pd.Series(values, dtype=object))
-    assert texts == ["1", "2", "0.5", "1e+300"]
-    assert codes.tolist() == [0, 0, 0, 1, 2, 3, -1, -1]
+    for table, sentence in TO_ENCODE:
+        with pytest.raises(InputError, match=re.escape(sentence)):
+            encoder.transform(pd.DataFrame(table))
 
 
 finite = st.floats(allow_nan=True, allow_infinity=False)
@@ -278,8 +250,7 @@ def test_whatever_comes_in_what_comes_out_is_finite(parts: list[pd.DataFrame]) -
     # Nothing of use, a word among numbers, or the text "INF".
     assert re.search("^$|of use as a feature|in every row|must be finite", sentence)
     for out in outs:
-        assert out.dtype == np.float32
-        assert out.shape[1] == len(encoder.feature_names)
+        assert (out.dtype, out.shape[1]) == (np.float32, len(encoder.feature_names))
         assert np.isfinite(out).all()
         assert (np.abs(out) <= 5).all()
         assert (np.ptp(outs[0], axis=0) > 0).all()  # every feature says something

@@ -45,19 +45,14 @@ def test_a_fold_is_measured(arm, monkeypatch):
     assert row["diverged"] == 0
 
 
-def made_up(seed=0):
-    rng = np.random.default_rng(seed)
-    return pd.DataFrame(
-        [
-            {**dict(zip(KEYS, place, strict=True))}
-            | {name: rng.uniform(0.8, 1) for name in ("mean", "min", "std", "ensemble")}
-            for place in product("abcdef", (0, 1), TRAINING, LENGTHS, ARMS)
-        ]
-    )
-
-
 def test_summary_is_means_by_table_and_signed_ranks():
-    frame = made_up()
+    rng = np.random.default_rng(0)
+    rows = [
+        {**dict(zip(KEYS, place, strict=True))}
+        | {name: rng.uniform(0.8, 1) for name in ("mean", "min", "std", "ensemble")}
+        for place in product("abcdef", (0, 1), TRAINING, LENGTHS, ARMS)
+    ]
+    frame = pd.DataFrame(rows)
     text = summary(frame)
     own = frame[(frame["training"] == "AdamW") & (frame["length"] == 3)]
     by = {}
