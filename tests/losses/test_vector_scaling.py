@@ -104,6 +104,15 @@ def test_cross_entropy_weighted_or_logit_adjusted_is_a_special_case():
     torch.testing.assert_close(loss(logits, tau=1.5), F.cross_entropy(adjusted, target))
 
 
+@pytest.mark.parametrize("weighted", [0, 1])
+def test_a_class_without_weight_is_left_out_of_the_mean(weighted):
+    logits, target = torch.randn(7, 2, dtype=torch.float64), torch.arange(7) % 3 % 2
+    expected = F.cross_entropy(logits[target == weighted], target[target == weighted])
+    for omega in (float(weighted), torch.tensor(float(weighted)).double()):
+        loss = cw.vs_loss(logits, target, class_counts=COUNTS, omega=omega)
+        torch.testing.assert_close(loss, expected)
+
+
 @pytest.mark.parametrize("omega", [0.0, 1.0])
 @pytest.mark.parametrize("stacked", [False, True])
 def test_a_batch_without_weight_has_loss_zero_and_zero_gradient(omega, stacked):

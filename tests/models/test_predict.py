@@ -183,6 +183,10 @@ def test_settings_of_a_scorer(trained):
     model = cw.load(trained / "model" / "model.safetensors")
     assert Scorer(model).threshold == 0
     assert Scorer(model, threshold=-1.5).threshold == -1.5
+    pixels = np.random.default_rng(0).integers(0, 256, (9, 3, 16, 16), dtype=np.uint8)
+    scores = Scorer(model).columns(pixels)["score"]
+    called = Scorer(model, threshold=scores[4]).columns(pixels)["positive"]
+    assert called.tolist() == [int(score >= scores[4]) for score in scores]  # the fifth one, too
     assert Scorer(model, tau=1.0).lam.tolist() == [[1.0]]
     assert Scorer(model, tau=3.0, rule={"max_fpr": 0.5}).lam.tolist() == [[3.0]]  # its own lambda
     model.record.pop("test_roc")

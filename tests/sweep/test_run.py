@@ -12,7 +12,7 @@ import pytest
 from curvewise.base.machine import machine, processor_names
 from curvewise.sweep import run
 from curvewise.sweep.executors import Finished, Serial
-from curvewise.sweep.plan import Problem, ProblemInfo
+from curvewise.sweep.plan import Problem, ProblemInfo, make_plan
 from curvewise.sweep.run import SweepProgress, run_sweep
 from curvewise.sweep.spec import Spec
 from curvewise.sweep.store import Store, StoreError
@@ -55,6 +55,20 @@ def records(store):
 def whole(tmp_path_factory):
     path = tmp_path_factory.mktemp("whole") / "s.db"
     return path, swept(path)[1]
+
+
+def test_the_time_of_a_sweep_is_that_of_a_few_steps_of_each_kind(monkeypatch):
+    """Two methods, two tasks and two seeds: a probe of 20 steps takes a second of this clock."""
+    _, stacks = make_plan(Spec.from_dict(GIVEN).runs(), describe)
+    probes, clock = [], iter(range(99))
+    monkeypatch.setattr(run, "train_stack", lambda stack, problem: probes.append(stack))
+    monkeypatch.setattr("time.perf_counter", lambda: next(clock))
+    expected = 0.0
+    for stack in stacks:  # an epoch of 60 rows is one batch
+        of_kind = next(one for one in stacks if one.runs[0].method == stack.runs[0].method)
+        expected += len(stack.runs) / 20 / len(of_kind.runs)
+    assert run.estimated_seconds(stacks, load, workers=2) == pytest.approx(expected / 2)
+    assert [probe.runs[0].recipe["steps"] for probe in probes] == [20] * 4
 
 
 def test_a_sweep_from_start_to_end(tmp_path):
