@@ -119,10 +119,11 @@ def test_same_ranks_do_not_differ_and_turning_round_changes_the_sign():
         ([1, 0, 0, 0], [2.5, 1, 2, 3], [0, 1, 2, 3]),
         ([0, 0, 1, 1], [1, 2, 3, 4], [3, 4, 1, 2]),
         ([0, 0, 1, 1], [1, 2, 3, 4], [1, 2, 9, 7]),
+        ([0] * 9 + [1] * 9, range(18), [-score for score in range(18)]),  # p < 1, an end inside
         # Every placement differs by exactly 1/3, which rounding must not take for a variance.
         ([0, 1, 0, 1, 0, 1], [0, 1, 2, 3, 4, 5], [1, 0, 3, 2, 5, 4]),
     ],
-    ids=["one positive", "perfect against wrong", "both perfect", "one step apart"],
+    ids=["one positive", "perfect against wrong", "both perfect", "many", "one step apart"],
 )
 def test_comparison_without_variance_is_bounded_by_hoeffding(y, a, b):
     found = compare_auc(y, a, b)

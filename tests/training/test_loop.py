@@ -28,11 +28,12 @@ from small_models import (
 )
 from torch import nn
 from torch.nn.functional import softplus
+from torch.utils.flop_counter import FlopCounterMode
 
 import curvewise as cw
 from curvewise.losses.baselines import FocalLoss
 from curvewise.training import model as trained_model, optimizers
-from curvewise.training.batches import epoch_rows, seeded
+from curvewise.training.batches import Samples, epoch_rows, seeded
 from curvewise.training.loop import DivergedError, TrainingState, conditioned, fit
 from curvewise.training.recipe import Recipe
 
@@ -275,6 +276,19 @@ def test_auto_compiles_long_convolutional_runs_only(monkeypatch):
     monkeypatch.setattr(torch, "compile", lambda model: asked.append(1) or model)
     x, y = pictures(20)
     assert not fit(conv_network(), FIXED, x, y, Recipe(steps=2)).compiled
+    # A forward of the convolution, twice that backward; SAM goes there and back twice.
+    samples, model = (
+        Samples(x, torch.device("cpu")),
+        conditioned(conv_network(), FIXED, Recipe(steps=1)),
+    )
+    with FlopCounterMode(display=False) as counter, torch.no_grad():
+        model.body(samples.prepared(samples.raw(torch.arange(1))))
+    for rho, passes in ((0.0, 3), (0.1, 6)):
+        recipe = Recipe(steps=9, batch_size=10, rho=rho)
+        for worth, long in ((0.99, True), (1.01, False)):
+            operations = counter.get_total_flops() * passes * 10 * 9
+            monkeypatch.setattr(optimizers, "WORTH_COMPILING", worth * operations)
+            assert optimizers.is_long(model, samples, recipe, 9) == long
     monkeypatch.setattr(optimizers, "WORTH_COMPILING", 1e5)
     assert fit(conv_network(), FIXED, x, y, Recipe(steps=2)).compiled
     assert asked == [1]
