@@ -180,7 +180,10 @@ def test_the_spec_of_a_comparison_and_durations_as_people_round_them():
     for features in ({"embed": "efficientnet-lite0"}, {"embed": "efficientnet-lite0", "size": 96}):
         spec = comparison_spec("cifar10:0/1", features=features, **given)
         assert spec.runs()[0].features == features
-    assert comparison_spec("digits:8", **given).runs()[0].features == {}
+    plain = comparison_spec("digits:8", **given).runs()[0]
+    assert (plain.features, plain.network) == ({}, {"name": "mlp", "hidden": [64, 64]})
+    convolutional = comparison_spec("a", **given, network="small-cnn").runs()[0]
+    assert convolutional.network == {"name": "small-cnn"}
     # Small data are gone through more often, and FiLM starts as the identity.
     for n_train, epochs in ((819, 60), (128, 420), (6060, 20), (10**6, 20)):
         spec = comparison_spec("a", **(given | {"n_train": n_train}))

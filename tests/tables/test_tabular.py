@@ -75,6 +75,8 @@ def test_numbers_are_standardised_as_the_formula_says() -> None:
     assert 0.9 < out[:-1].std() < 1.1  # one wild value does not squeeze the others
     assert out[-1] == pytest.approx(5, abs=1e-3)
     assert np.array_equal(np.argsort(out), np.argsort(values))
+    tiny = pd.DataFrame({"x": 1e-200 * np.arange(10.0, 20)})  # whose squares are 0: by their range
+    assert 9 / 9 < np.ptp(fitted(tiny).transform(tiny)[:, 0]) < 9 / 7  # all, or without the tails
     # A rare flag is not cut away with the tails.
     flags = pd.DataFrame({"flag": [1] + [0] * 999})
     out = fitted(flags).transform(flags)

@@ -93,6 +93,17 @@ def test_random_resized_crop_keeps_constant_images_and_ramps():
     assert float(found.std(dim=0).max()) > 0.5  # and windows differ
 
 
+def test_random_resized_crops_show_65_to_100_percent_of_the_area():
+    along = torch.arange(64.0).expand(64, 64) / 63
+    found = random_resized_crop(
+        torch.stack([along, along.T]).expand(300, 2, 64, 64), torch.Generator().manual_seed(0)
+    )
+    width, height = (found.amax((2, 3)) - found.amin((2, 3))).T
+    area = width * height  # uniform, but that no side is longer than the image's
+    assert 0.64 < area.min() < 0.68 < 0.78 < area.mean() < 0.83 < 0.96 < area.max() <= 1
+    assert 0.74 < (width / height).min() < (width / height).max() < 1.35
+
+
 def test_noise_is_normal_and_reproducible():
     x, y = torch.full((2000, 5), 3.0), torch.arange(2000) % 2
     data, rows = TrainingData(x, y, x.device), torch.arange(2000)
