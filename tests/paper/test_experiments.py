@@ -44,12 +44,6 @@ def test_a_declaration_is_whole_and_its_data_are_written_as_read_and_judged(name
     assert set(results(experiment.claims, data)["verdict"]) <= {"holds", "partly", "does not hold"}
 
 
-def test_numbers_among_texts_are_as_short_as_others(tmp_path):
-    mixed = pd.DataFrame({"tau": pd.Series([2.0, "0:3:0", None, 1 / 3], dtype=object)})
-    (file,) = write_data("a", {"": mixed}, tmp_path)
-    assert file.read_text().split("\n") == ["tau", "2", "0:3:0", '""', "0.3333333", ""]
-
-
 def test_pages_and_figures_are_what_their_data_say_and_nothing_lies_beside(tmp_path, monkeypatch):
     page, figures = tmp_path / "paper.md", {}
 

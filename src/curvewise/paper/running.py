@@ -185,11 +185,7 @@ def write_data(name: str, data: Data, folder: Path) -> list[Path]:
     for part, rows in data.items():
         require(len(rows), f"{name} must have at least one row of data, got none")
         files.append(folder / (f"{name}-{part}.csv" if part else f"{name}.csv"))
-        mixed: Any = rows.select_dtypes(object, exclude="str")  # where numbers stand among texts
-        short = mixed.map(lambda v: f"{v:.7g}" if isinstance(v, float) and v == v else v)
-        rows.assign(**short).to_csv(
-            files[-1], index=False, float_format="%.7g", lineterminator="\n"
-        )
+        rows.to_csv(files[-1], index=False, float_format="%.7g", lineterminator="\n")
     return files
 
 
